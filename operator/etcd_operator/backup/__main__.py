@@ -1,4 +1,4 @@
-"""Entry point of a backup's Job: `python3 -m etcd_operator.backup`, told by the environment."""
+"""Entry point of backup Jobs: `python3 -m etcd_operator.backup`, configured by the environment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TERMINATION_LOG: Final = "/dev/termination-log"
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """Exit code: 0 when the backup is stored, 1 to try again, 3 when that would not help."""
+    """Exit code: 0 when done, 1 to try again, 3 when another try would not help."""
     logs.setup(environment.get("LOG_LEVEL", "INFO"), "text")
     try:
         order = orders.parse(environment.get(orders.VARIABLE, ""))
@@ -50,13 +50,13 @@ def main(environment: Mapping[str, str]) -> int:
     told = _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))
     if isinstance(outcome, Failure):
         return FINAL_EXIT if outcome.final else 1
-    # What nobody can be told of would be done once more, by Job after Job, for ever.
+    # A complete Job that reports no outcome would be repeated again and again.
     return 0 if told or isinstance(outcome, Removed | Brought) else 1
 
 
 def _outcome(order: Order) -> Outcome:
-    """An unexpected exception, such as a panic of the store's client, is a Failure too. Its own
-    words are left out, as they may hold anything."""
+    """Runs the order. An unexpected exception, such as a panic of the store's client, becomes a
+    Failure too, without its message, which may contain anything."""
     try:
         return asyncio.run(back_up(order))
     except Exception as error:
@@ -72,14 +72,14 @@ async def back_up(
     ca: str = orders.CA_FOLDER,
     root: str = orders.VOLUME,
 ) -> Outcome:
-    """Does what the order asks for, and returns how it went.
+    """Carries out the order and returns the outcome.
 
-    What goes wrong at etcd, at the store or in the order is a Failure, and not raised.
+    Problems with etcd, the store or the order are returned as a Failure, not raised.
 
     Args:
         secret: the folder with the store's credentials.
-        ca: the folder with the authorities of its certificate.
-        root: where the store's volume is mounted, if it is one.
+        ca: the folder with the CA certificates for the store.
+        root: where the volume is mounted, if the store is a volume.
     """
     if order.action == "prove":
         return await _prove(order)
@@ -100,7 +100,7 @@ async def back_up(
 
 
 async def _at_store(order: Order, sink: Sink) -> Outcome:
-    """What asks nothing of etcd."""
+    """Carries out an action that needs only the store, not etcd."""
     match order.action:
         case "delete":
             return await _in_time(order, remove(order, sink))
@@ -111,7 +111,7 @@ async def _at_store(order: Order, sink: Sink) -> Outcome:
 
 
 async def _bring(order: Order, sink: Sink) -> Outcome:
-    # Loaded for trials alone: what makes their certificates takes longer than a small backup.
+    # Imported for trials only: loading `cryptography` takes longer than a small backup.
     from etcd_operator.backup.trial_restore import bring  # noqa: PLC0415
     from etcd_stateful.backup import trial  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
 
 
 def _conclude(outcome: Outcome, path: str) -> bool:
-    """Whether the operator will know."""
+    """Logs the outcome and writes it as the termination message; False if the latter fails."""
     match outcome:
         case Failure(reason=reason, message=message):
             log.error("%s: %s", reason, message)

@@ -1,7 +1,7 @@
-"""The one place where a connection from the Job to etcd is made, and by what it is protected.
+"""Opens the connections from a backup's Job to etcd, with or without TLS.
 
-It is one of gRPC's blocking API, whose streams can be read by a single thread: of `grpc.aio` every
-message wakes two, and a snapshot has 32 of them in a MiB.
+They use gRPC's blocking API, where a single thread can read a stream. `grpc.aio` wakes two threads
+for each message, and a snapshot has 32 messages per MiB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     (ChannelOptions.SingleThreadedUnaryStream, 1),
-    # What is on its way to a slow store waits in etcd; gRPC would take in some 40 MiB of it.
+    # While the store is slow, the snapshot waits in etcd; otherwise gRPC buffers some 40 MiB of it.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 * 1024 * 1024),
 )
@@ -36,7 +36,7 @@ _CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.
 
 
 class Silent(grpc.RpcError):  # type: ignore[misc]
-    """Whoever is there was asked, and has not answered in time."""
+    """No answer came before the deadline."""
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class Silent(grpc.RpcError):  # type: ignore[misc]
 
 
 class NoChannel(Failed):
-    """The Secret for etcd lacks something."""
+    """The Secret with the certificate for etcd lacks a key, or has one that cannot be read."""
 
 
 def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:
-    """Raises NoChannel. Without a scheme, an endpoint is one of TLS if a Secret is named."""
-    # Said in full, or a host that is called `unix` or `dns` would be a way to look for one.
+    """Opens a channel, with TLS as `is_plaintext` says; raises NoChannel."""
+    # With an explicit scheme: gRPC would take a host named `unix` or `dns` for a scheme.
     target = f"dns:///{split_endpoint(endpoint)[1]}"
     if is_plaintext(order, endpoint):
         return grpc.insecure_channel(target, options=_OPTIONS)
@@ -68,10 +68,12 @@ def secured(target: str, credentials: Any) -> Any:
 
 
 async def asked(method: Any, request: Any, seconds: float, what: str) -> Any:
-    """The reply; raises RpcError, which is Silent where there is none. It ends with its task.
+    """Calls `method` and returns the reply. The call is cancelled with its task.
+
+    Raises RpcError, of which Silent means that no reply came in time.
 
     Args:
-        what: what it has not done if it stays silent, for messages.
+        what: completes the message of Silent: "it has not <what> within 4 s".
     """
     try:
         return await _answered(method.future(request, timeout=seconds))
@@ -85,7 +87,7 @@ async def _answered(call: Any) -> Any:
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def tell(_: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # Called off, and the loop is closed by now.
+        with contextlib.suppress(RuntimeError):  # The call was cancelled, and the loop is closed.
             loop.call_soon_threadsafe(done.set)
 
     call.add_done_callback(tell)
@@ -97,13 +99,14 @@ async def _answered(call: Any) -> Any:
 
 
 def is_plaintext(order: Order, endpoint: str) -> bool:
-    """Whether the endpoint is spoken to without TLS; without a scheme, if no Secret is named."""
+    """Whether to connect without TLS; without a scheme, if no Secret is named."""
     scheme = split_endpoint(endpoint)[0]
     return (scheme or ("https" if order.tls else "http")) == "http"
 
 
 async def speaks_tls(endpoint: str) -> bool:
-    """Whether whoever is there answers as TLS does. On a client in plaintext it merely hangs up."""
+    """Whether a TLS server listens at the endpoint. The error of a plaintext client does not tell:
+    the server just closes the connection."""
     host, _, port = split_endpoint(endpoint)[1].rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -111,7 +114,7 @@ async def speaks_tls(endpoint: str) -> bool:
         async with asyncio.timeout(PROBE_SECONDS):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
     except ssl.SSLError as error:
-        # An alert is an answer of TLS too: it asks for a certificate, or for another version.
+        # An alert proves it too: the server asks for a client certificate or another TLS version.
         return "ALERT" in (error.reason or "")
     except OSError:
         return False
@@ -134,9 +137,10 @@ def _credentials(order: Order, folder: Path) -> Any:
 
 
 def _check(order: Order, folder: Path) -> None:
-    """gRPC says of what cannot be read no more than that nobody answers; raises NoChannel."""
+    """Checks that the files can be parsed; raises NoChannel. If not, gRPC would only report that
+    the endpoint does not answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # What is too weak is etcd's to say.
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # Whether a key is too weak is for etcd to say.
     where = f"{order.client_secret_field}: Secret {order.client_secret}:"
     try:
         what = f"key {_CA} holds no certificate of an authority in PEM"

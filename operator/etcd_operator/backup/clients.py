@@ -1,5 +1,5 @@
-"""The clients of a store, through `obstore`: with its credentials, its authority, and as patient as
-what each is for allows."""
+"""Creates the `obstore` clients of a store: with its credentials, its CA certificates, and timeouts
+and retries that fit the purpose of each."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ _CLIENT: Final[dict[str, Any]] = {
     "timeout": timedelta(seconds=120),
 }
 _READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
-"""The deadline is for a whole answer, which may be a backup of any size. `read_timeout` ends one
-that stalls."""
+"""`timeout` limits a whole response, which may be a backup of any size. `read_timeout` ends a
+response that stalls."""
 
 _WRITING: Final = _CLIENT | {"read_timeout": timedelta(seconds=30)}
-"""A store answers once it has a whole part, and to the last request once it has joined them all."""
+"""A longer `read_timeout`, because a store answers only once it has a whole part, and answers the
+last request only once it has joined all parts."""
 
 _PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
 _STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}
 _AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1}
 
 Errors: Final = (BaseError, OSError, ValueError)
-"""What a client raises."""
+"""The exceptions that a client raises."""
 
 
 class StoreFailed(Failed):
-    """The store did not do what it was asked for, in words for a status."""
+    """A request to the store failed. Its Failure has a message for a status."""
 
     def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
         super().__init__(failure)
         self.forbidden = forbidden
-        """The store knows who asks, and does not let it do just this."""
+        """The store accepts the credentials, but they do not permit this operation."""
 
 
 class Clients:
@@ -60,9 +61,9 @@ class Clients:
         """Raises StoreFailed.
 
         Args:
-            files: of the Secret with the credentials; None where the store has none.
-            trusted: of the Secret with the authorities of its certificate.
-            root: where a volume is mounted.
+            files: the content of the Secret with the credentials; None if the store names none.
+            trusted: the content of the Secret with the CA certificates.
+            root: where the volume is mounted, if the store is a volume.
         """
         self._store = store
         self._root = root
@@ -74,19 +75,19 @@ class Clients:
         self._trust = _trust(store, trusted or {})
 
     def for_first_look(self) -> Any:
-        """With little patience: whether the store can be reached at all."""
+        """For checking whether the store can be reached at all. Gives up early."""
         return self._made(_AT_FIRST)
 
     def for_small(self) -> Any:
-        """For what is answered at once, whatever it is."""
+        """For requests that a store answers at once."""
         return self._made(_PATIENT)
 
     def for_reading(self) -> Any:
-        """For content of any size."""
+        """For downloads of any size."""
         return self._made(_PATIENT, _READING)
 
     def for_writing(self) -> Any:
-        """For the parts of an upload, none of which may be given up too early."""
+        """For the parts of an upload, each of which is retried for longer."""
         return self._made(_PATIENT | _STUBBORN, _WRITING)
 
     def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
@@ -114,7 +115,8 @@ class Clients:
             raise self._unmade(error) from error
 
     def _unmade(self, error: BaseException) -> StoreFailed:
-        """Nobody was asked yet: what it was made of is wrong, which is what the Secret holds."""
+        """The error of a client that could not be created. No request was sent yet, so the cause is
+        the content of the Secret."""
         store, words = self._store, trouble.first_line(str(error))
         if not store.secret:
             return store_failed(store, error)
@@ -123,20 +125,20 @@ class Clients:
 
 
 def store_failed(store: Store, error: BaseException) -> StoreFailed:
-    """What a client has raised, in words for a status."""
+    """Converts an exception of a client, with a message for a status."""
     raw = str(error)
     failure = trouble.store_failure(store, raw)
     return StoreFailed(failure, forbidden=trouble.is_forbidden(raw))
 
 
 def _trust(store: Store, files: dict[str, str]) -> dict[str, Any]:
-    """For the client, which knows the public authorities by itself and trusts them as well."""
+    """The client option for CA certificates. The client trusts the public authorities as well."""
     if not store.ca_secret:
         return {}
     where = f"{store.ca_field}: Secret {store.ca_secret}:"
     try:
         found = authorities(files)
-        # The client names no field where it cannot read one.
+        # Checked here, because the client's own error would not name the field.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
     except BadSecret as error:
         raise StoreFailed(Failure("InvalidSecret", f"{where} {error}")) from error
@@ -151,7 +153,7 @@ def _token(given: Access) -> Any:
         return None
 
     def provide() -> dict[str, Any]:
-        # When it expires is not known; the store says so when it has.
+        # Its expiry is not known; once it has expired, the store refuses it.
         return {"token": given.token, "expires_at": None}
 
     return provide

@@ -1,4 +1,4 @@
-"""Reads what the manifest in the store says of the cluster that a backup is of."""
+"""Reads which EtcdCluster was backed up, from the manifest beside a stored backup."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, parse, 
 
 
 async def describe(order: Order, sink: Sink) -> Described | Failure:
-    """What the backup's manifest says of its EtcdCluster, or why it says nothing.
+    """Returns the EtcdCluster that the backup's manifest records, or why there is none.
 
-    Never raises for what the store does.
+    Errors of the store are returned as a Failure, not raised.
     """
     store = order.store
     key = names.manifest_of(store.key)
@@ -25,7 +25,7 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
     except StoreFailed as error:
         return error.failure
     except BadManifest as error:
-        # A backup that goes on has yet to write it.
+        # Undecided is not final: a backup that still runs has yet to write its manifest.
         over = not isinstance(error, Undecided)
         return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=over)
     if found is None:
@@ -54,6 +54,7 @@ def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
 
 
 def _is_heard(described: Described) -> bool:
-    """Whether the operator takes it: what it does not is read again and again."""
+    """Whether the operator can read this outcome. One that it cannot read would be asked for again
+    and again."""
     text = serialise(described)
     return len(text.encode()) <= MOST_BYTES and parse(text).described is not None

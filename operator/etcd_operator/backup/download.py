@@ -11,16 +11,16 @@ from etcd_stateful.backup.integrity import Checked
 
 
 class BrokenOff(Exception):
-    """The store has sent less than it had said, or more, and called that no error."""
+    """The store sent fewer or more bytes than it had announced, without an error."""
 
 
 async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
-    """All of it, written and seen by the check; raises StoreFailed, BrokenOff and OSError.
+    """Writes the backup to `file` and returns its check; raises StoreFailed, BrokenOff and OSError.
 
-    Both are the work of threads, in which Python does not hold them up, while the next pieces come.
+    Threads write and hash, without holding the GIL, while the next pieces arrive.
 
     Args:
-        size: in bytes, as the store has said.
+        size: in bytes, as the store has announced it.
     """
     checked = Checked()
     async with contextlib.aclosing(sink.read(key)) as pieces:

@@ -1,7 +1,7 @@
-"""Ends a stream on which nothing comes any more: its other end hangs, or cannot be reached.
+"""Ends a stream whose other end hangs or cannot be reached any more.
 
-TCP alone would not tell for a quarter of an hour, and gRPC not at all: pings would need a thread
-that reads while nobody wants anything.
+TCP alone would notice only after a quarter of an hour, and gRPC not at all: its pings would need a
+thread that reads even while no data is wanted.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 SILENT_SECONDS: Final = 20.0
-"""For which a member or a store may say nothing, once it was asked or in the middle of its answer.
-A third of the time that a backup has unless more is given: another member can still send it all."""
+"""How long a member or a store may be silent, after a request or in the middle of its answer. This
+is a third of the default time for a backup, so that another member can still send it all."""
 
 LOOK_SECONDS: Final = 1.0
 
 
 class WithIdleTimeout:
-    """The replies to a gRPC call, read by a thread, until none has come for some seconds.
+    """Iterates over the replies of a gRPC call, which is cancelled if none comes for some seconds.
 
-    Only the time counts for which the thread waits for a reply, not what it does in between.
+    A thread reads the replies. Only the time for which it waits for one counts, not the time that
+    it spends in between.
     """
 
     def __init__(self, call: Any, seconds: float) -> None:
@@ -43,7 +44,7 @@ class WithIdleTimeout:
             self._since = None
 
     def end(self) -> None:
-        """Cancels the call, whatever it waits for. Not to be called by the thread that reads."""
+        """Cancels the call, even while a read waits. The thread that reads must not call this."""
         self._timer.cancel()
         self._call.cancel()
 

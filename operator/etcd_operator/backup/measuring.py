@@ -1,6 +1,7 @@
-"""What a member, or a restored one, holds at a revision.
+"""Counts and hashes the keys that a member, or a restored one, holds at a revision.
 
-What etcd does not answer is no answer, and raised; only what is compacted away is known to be gone.
+A question that etcd does not answer raises an error. Only a revision that is compacted has no
+result.
 """
 
 from __future__ import annotations
@@ -15,34 +16,36 @@ from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_stateful.backup.measurement import Hash, Measured
 
 SECONDS_PER_GIB: Final = 100.0
-"""Both questions make etcd go through all its keys, and show nothing before their end. In memory it
-hashes a GiB within a second (etcd-io/etcd#8910); what has to be read from a disk first comes at
-10 MB/s from the slowest that etcd.io/docs/latest/op-guide/hardware has a word for."""
+"""For both questions etcd goes through all its keys, and answers only at the end. In memory it
+hashes a GiB within a second (etcd-io/etcd#8910). Data that it has to read from a disk first comes
+at 10 MB/s from the slowest disks that etcd.io/docs/latest/op-guide/hardware mentions."""
 
 
 def patience(size: int, timeout: float) -> float:
-    """How long one of them may take, in a database of `size` bytes; after that, it hangs.
+    """How many seconds one of the questions may take in a database of `size` bytes. After that,
+    etcd counts as hung.
 
-    A third of all the time at most: what is hashed is also read for the snapshot, and hashed again.
+    It is at most a third of `timeout`, though never less than SILENT_SECONDS: the data is also read
+    for the snapshot, and then hashed once more.
     """
     by_size = SILENT_SECONDS + SECONDS_PER_GIB * size / 2**30
     return max(SILENT_SECONDS, min(by_size, timeout / 3))
 
 
 async def measure(channel: Any, revision: int, seconds: float) -> Measured:
-    """Without what is compacted away; raises RpcError.
+    """Counts and hashes the keys; leaves out what is compacted. Raises RpcError.
 
     Args:
         seconds: for each of the two questions.
     """
     found = await hashed(channel, revision, seconds)
-    # Last, as the next to come is the snapshot: what is compacted until then is not in it.
+    # Counted last, right before the snapshot: what is compacted in between is not in it.
     count = await _counted(channel, revision, seconds)
     return Measured(count, (found,) if found else ())
 
 
 async def hashed(channel: Any, revision: int, seconds: float) -> Hash | None:
-    """None where it is compacted away; raises RpcError."""
+    """The hash of the keys; None if the revision is compacted. Raises RpcError."""
     request = rpc.HashKVRequest(revision=revision)
     try:
         hash_all = rpc.MaintenanceStub(channel).HashKV

@@ -1,13 +1,13 @@
-"""Whether a backup may take the place of what lies at its path already.
+"""Decides whether a backup may overwrite what is already stored at its path.
 
-A run of a schedule has a path of its own. If another object's backup lies there, that run is over,
-and its object was made again without its status, as by tools that bring a namespace back. What the
-cluster holds now must not take the place of what it held then. The same holds for a single
-EtcdBackup that was brought back (`naming.BEGUN_AS`).
+Each run of a schedule has a path of its own. If another object's backup is stored there, that run
+is over, and its EtcdBackup was recreated without its status, for example by a tool that restores a
+namespace. What the cluster holds now must not overwrite what it held then. The same applies to a
+single EtcdBackup that was recreated in this way (`naming.BEGUN_AS`).
 
-Any other may take the place of another object's backup, but not of one of another etcd cluster:
-whoever applies all manifests again after a loss has an empty cluster of the same name, which would
-overwrite the very backup that it is to be restored from.
+Any other EtcdBackup may overwrite another object's backup, but not one of another etcd cluster.
+Someone who applies all manifests again after a loss has an empty cluster of the same name. Its
+backup would overwrite the very backup that the cluster should be restored from.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from etcd_stateful.backup.outcome import Failed, Failure
 
 
 class Spared(Failed):
-    """What lies at the backup's path stays as it is, and the backup ends."""
+    """The backup ends here, because what is stored at its path must not be overwritten."""
 
 
 async def spare_history(order: Order, sink: Sink, cluster_id: str) -> Manifest | None:
-    """The manifest of what this object itself has stored there, if it is known and whole.
+    """Returns the manifest of the backup that this object itself has stored at its path, if any.
 
-    Raises Spared where what lies at the backup's path must stay, and StoreFailed where that is
-    not known because the store does not answer.
+    Raises Spared if what is stored there must not be overwritten, and StoreFailed if the store does
+    not answer.
 
-    Credentials that may only write cannot look, and nothing is spared then.
+    Write-only credentials cannot check this, so then nothing is spared.
 
     Args:
         cluster_id: of the etcd cluster that is about to be backed up, in hexadecimal.
@@ -86,7 +86,7 @@ def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:
 
 
 def _spare_undecided(order: Order, theirs: Undecided, cluster_id: str) -> None:
-    """Whoever began it was not stopped here. Its file may be whole all the same."""
+    """Spares a backup that did not come to its end, as its file may be whole all the same."""
     own, known = order.owner_uid, theirs.cluster_id
     whole = f"{order.store.key} is a backup that did not come to its end, and may be whole"
     if theirs.owner_uid != own and known not in ("", cluster_id):

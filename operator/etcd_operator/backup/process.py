@@ -1,4 +1,5 @@
-"""One backup, from the first question to the manifest: member by member until one comes through."""
+"""Makes one backup, from the first question to the manifest. It tries one member after another,
+until one sends a whole snapshot."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from etcd_stateful.identity import to_hex
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""For an upload to be called off in order, so that the store keeps no parts of it."""
+"""How long an upload has to abort cleanly, so that the store keeps no parts of it."""
 
 LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
@@ -54,7 +55,7 @@ class _Taken:
 
 
 class Backup:
-    """One backup; `run` makes it, and is called once."""
+    """One backup. `run` makes it and is called once."""
 
     def __init__(
         self,
@@ -72,15 +73,15 @@ class Backup:
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
 
     def stop(self, failure: Failure) -> None:
-        """Ends the backup early, with this failure unless it is stored by then."""
+        """Ends the backup early, with this failure unless the backup is stored by then."""
         if not self._stop.done():
             self._stop.set_result(failure)
 
     async def run(self) -> Stored | Failure:
         """Makes the backup, within `order.timeout` seconds.
 
-        Never raises for what etcd or the store do. Once the backup is stored, neither the time nor
-        `stop` makes it a failure.
+        Errors of etcd or the store are returned as a Failure, not raised. Once the backup is
+        stored, neither the timeout nor `stop` makes it a failure.
         """
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._order.timeout, lambda: self.stop(self._too_long()))
@@ -112,7 +113,7 @@ class Backup:
         return replace(stored, notes=tuple(self._notes))
 
     async def _until(self, work: asyncio.Task[Stored]) -> None:
-        """Waits until it is done, or is to stop."""
+        """Waits until the work is done or the backup has to stop."""
         either: tuple[asyncio.Future[Any], ...] = (self._stop, work)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
@@ -153,8 +154,8 @@ class Backup:
         )
 
     async def _is_of_this_run(self, before: Manifest) -> bool:
-        """Whether a try before this one has come to its end, and nobody heard it: its pod may be
-        gone with its node. Taken once more, the backup would be of another moment."""
+        """Whether an earlier try of this run has stored the backup, but its report was lost, for
+        example along with its node. A new snapshot would be of a later moment."""
         run, key = self._order.run, self._order.store.key
         return bool(run) and before.run == run and await self._sink.size(key) == before.size
 
@@ -174,8 +175,8 @@ class Backup:
         )
 
     async def _finish(self, taken: _Taken) -> None:
-        """Writes the manifest: with `verify`, once the backup was read back. Until then a mark
-        names the owner, so that the file is deleted along with this object."""
+        """Writes the manifest; with `verify`, only once the backup was read back. Until then, an
+        undecided manifest names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             cluster_id = to_hex(taken.member.answer.cluster_id)
             await self._mark(taken.key, self._order.owner_uid, cluster_id)
@@ -184,7 +185,7 @@ class Backup:
         await self._describe(taken)
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
-        """From the first member that gives a whole snapshot; raises what the last one failed by."""
+        """Stores the first whole snapshot. If no member sends one, raises the last failure."""
         for number, member in enumerate(members, 1):
             try:
                 return await self._take_from(source, member)
@@ -216,7 +217,7 @@ class Backup:
                     checked.update(piece)
                     self._meter.add(len(piece))
                     yield piece
-            # Raised before the upload is completed, it calls the upload off.
+            # An error here aborts the upload, which is not completed yet.
             sha256 = checked.finish()
             await self._withdraw(key, to_hex(answer.cluster_id))
 
@@ -226,9 +227,9 @@ class Backup:
         return _Taken(member, key, checked.size, sha256, checked.tail, measured)
 
     async def _withdraw(self, key: str, cluster_id: str) -> None:
-        """Marks the manifest as undecided, just before a file takes the place of another.
+        """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
-        It is overwritten, as credentials may allow neither to delete nor to read.
+        The manifest is not deleted, as the credentials may permit neither deletes nor reads.
         """
         if self._order.stamped:
             await self._look_for_another(key)
@@ -245,8 +246,8 @@ class Backup:
             )
 
     async def _look_for_another(self, key: str) -> None:
-        """Raises Stopped if there is something under a name that has the second in it: a copy of
-        this object may have begun with it. The next try has another name."""
+        """Raises Stopped if the key exists already. It contains the time to the second, but a copy
+        of this object may have begun in the same second. The next try gets another key."""
         found = None
         with contextlib.suppress(StoreFailed):
             found = await self._sink.size(key)
@@ -287,7 +288,7 @@ class Backup:
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
 
     async def _verify(self, taken: _Taken) -> None:
-        """Reads back what is stored; raises Stopped where it is not what was sent."""
+        """Reads back what is stored; raises Stopped if that differs from what was sent."""
         checked = Checked()
         async with contextlib.aclosing(self._sink.read(taken.key)) as pieces:
             async for piece in pieces:
@@ -307,7 +308,7 @@ class Backup:
         """Raises Stopped if something else has written to the same path meanwhile: its file would
         not match this manifest, and could not be restored.
 
-        With credentials that may only write nothing is compared.
+        With write-only credentials nothing is compared.
         """
         try:
             if await self._sink.ends(taken.key, taken.size, taken.tail):
@@ -317,13 +318,13 @@ class Backup:
                 return
             raise
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
-            await self._mark(taken.key)  # It would be deleted with this object.
+            await self._mark(taken.key)  # Otherwise that file would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
         raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))
 
     async def _prune(self, made: str) -> int:
-        """Deletes old backups beyond those that are kept. A failure is told, no more."""
+        """Deletes old backups beyond those that are kept. A failure only adds a note."""
         if not self._order.stamped or not self._order.keep:
             return 0
         try:

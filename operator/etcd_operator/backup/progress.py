@@ -1,6 +1,6 @@
-"""How far the backup is, for whoever connects: one line of JSON.
+"""Serves the progress of the backup to anyone who connects, as one line of JSON.
 
-The operator asks now and then. Nobody has to, and nothing of the backup depends on it.
+The operator asks now and then. The backup does not depend on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Meter:
-    """What has gone by, and how fast."""
+    """Counts the bytes that were read, and how fast."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class Meter:
 
 @contextlib.asynccontextmanager
 async def served(meter: Meter, port: int) -> AsyncIterator[None]:
-    """Where the port is taken the backup goes on, and its progress is not seen."""
+    """Serves the progress on `port`. If the port is taken, the backup goes on without this."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -1,8 +1,9 @@
-"""Deletes what one EtcdBackup of an interval has stored beyond `maxBackups`.
+"""Deletes the backups of one periodic EtcdBackup that exceed `maxBackups`.
 
-Two objects may write below one path, here or in another cluster: the UID in the manifest tells
-whose a backup is. One without is the coreos operator's, or of a try that failed once it was stored,
-or somebody is about to write it: it takes no other's place, and is left alone for a day.
+Two objects may store backups below one path, from this or another Kubernetes cluster: the UID in
+the manifest says whose a backup is. A backup without a manifest is from the coreos operator, or
+from a try that failed after the upload, or its manifest is about to be written. It does not count
+as one of `maxBackups`, and is left alone for a day.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 
 SECONDS: Final = 20.0
-"""Each is deleted as it is found, so the next time goes on from there."""
+"""The time limit. Each backup is deleted as it is found, so the next run goes on from there."""
 
 AT_ONCE: Final = 16
-"""Manifests that are asked for; a store may take a tenth of a second for each."""
+"""How many manifests are read at a time; a store may take a tenth of a second for each."""
 
 
 async def prune(order: Order, sink: Sink, made: str) -> int:
-    """How many were deleted; raises StoreFailed and TimeoutError.
+    """Deletes old backups and returns how many; raises StoreFailed and TimeoutError.
 
-    Never `made` itself, nor the last of an etcd cluster: one that was lost and made anew under its
-    name is backed up as before, and must not use up what is to be restored.
+    It never deletes `made`, nor the newest backup of an etcd cluster. If a cluster was lost and
+    recreated under the same name, its backups must not displace the one that is to be restored.
     """
     path, kept, deleted = order.store.key, 0, 0
     clusters: set[str] = set()
@@ -47,7 +48,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
             elif not (is_last or key in (order.spare, made)) and (
                 is_own or (told.owner_uid is None and names.moment_of(path, key) < day_before)
             ):
-                # The manifest first: what is left of one that is cut short is found by its name.
+                # The manifest first: backups are found by their own keys, also when this ends early.
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1
     return deleted
@@ -59,7 +60,7 @@ def _day_before(moment: str) -> str:
 
 
 async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose]]:
-    """Each with what is known of whoever has made it."""
+    """Yields each key with what its manifest says of the object that made the backup."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
         owners = await asyncio.gather(*(whose(sink, key, undecided=False) for key in some))

@@ -1,4 +1,4 @@
-"""Pieces that a thread reads, one ahead of whoever takes them."""
+"""Reads pieces in a thread, one ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 async def read_ahead(
     pieces: Iterator[bytes], stop: Callable[[], object]
 ) -> AsyncGenerator[bytes, None]:
-    """While one is hashed and sent, the next is received; whoever is slower waits for the other.
+    """Yields the pieces. While one is hashed and sent, the next is received.
 
     Args:
-        pieces: may block.
-        stop: makes it end soon, called from another thread, and at the end in any case.
+        pieces: reading one may block.
+        stop: makes a read that blocks end soon. It is called from another thread, and always once
+            at the end.
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as thread:

@@ -1,4 +1,4 @@
-"""Deletes what one EtcdBackup has stored: what a manifest says is its own, and nothing else."""
+"""Deletes what one EtcdBackup has stored: only backups whose manifest names it as the owner."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 async def remove(order: Order, sink: Sink) -> Removed | Failure:
-    """The manifest goes last, so that a removal that is cut short is gone on with."""
+    """Deletes each manifest after its backup, so that another try can continue this one."""
     removed = 0
     try:
-        if not order.scheduled:  # Of a schedule the next run may be under way, and clears up.
+        if not order.scheduled:  # A schedule's next run may be writing, and clears up.
             await sink.clear()
         for key in await _keys(order, sink):
             if await _is_own(order, sink, key):
@@ -33,7 +33,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
 
 
 async def _keys(order: Order, sink: Sink) -> list[str]:
-    """Where it stores, and where it has stored by what is known of it; raises StoreFailed."""
+    """The keys at its path, and at further locations in `order.also`; raises StoreFailed."""
     path = order.store.key
     keys = await _of_interval(sink, path) if order.stamped else [path]
     for key in filter(None, map(order.store.key_at, order.also)):

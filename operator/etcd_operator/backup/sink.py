@@ -1,8 +1,9 @@
-"""What a Job writes to a store, reads and deletes there: an upload in parts becomes visible as a
-whole, or not at all.
+"""How a Job writes to a store, reads from it and deletes: an upload becomes visible as a whole, or
+not at all.
 
-Buckets do that by themselves. In a volume the parts are a file of another name, which gets its own
-once it is on the disk. What a Job that was killed has left of one goes before the next is begun.
+Buckets guarantee that by themselves. On a volume, the upload is a file with a temporary name, which
+is renamed once the file is synced. Such files that killed Jobs left are deleted before the next
+upload.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from etcd_stateful.backup.outcome import Failure
 log = logging.getLogger(__name__)
 
 PART: Final = 8 * 1024 * 1024
-"""Parts of this size reach 80 GB within S3's 10,000."""
+"""With parts of this size, S3's limit of 10,000 parts allows for 80 GB."""
 
 AT_ONCE: Final = 2
-"""Parts on their way: what the memory holds of a snapshot."""
+"""Parts that are uploaded at a time, which limits how much of a snapshot is held in memory."""
 
 PIECE: Final = 2 * 1024 * 1024
 
 STOP_SECONDS: Final = 1.0
-"""For the piece that is on its way when a read is broken off."""
+"""How long to wait for the piece that is being read when a read is broken off."""
 
 
 class TooLarge(Exception):
-    """There is something, and nothing that is read whole may be so large."""
+    """The file exists, but is too large to be read whole."""
 
 
 class Sink:
@@ -60,9 +61,9 @@ class Sink:
         """Raises StoreFailed.
 
         Args:
-            files: of the Secret with the credentials; None where the store has none.
-            trusted: of the Secret with the authorities of its certificate.
-            owner_uid: of the object that writes, if any does.
+            files: the content of the Secret with the credentials; None if the store names none.
+            trusted: the content of the Secret with the CA certificates.
+            owner_uid: the UID of the object that writes, if any does.
         """
         self._store = store
         self._root = Path(root)
@@ -76,9 +77,9 @@ class Sink:
         return self._store.kind == VOLUME
 
     async def check(self) -> None:
-        """Whether the store can be reached at all, with little patience; raises StoreFailed.
+        """Raises StoreFailed if the store cannot be reached; gives up early.
 
-        Credentials that may only write may not list, which is no reason not to write.
+        Write-only credentials may not list, which is no reason not to write.
         """
         try:
             first = self._clients.for_first_look()
@@ -90,7 +91,7 @@ class Sink:
                 raise failed from error
 
     async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """All or nothing under `key`; raises StoreFailed, and whatever `pieces` raises."""
+        """Stores all pieces or nothing; raises StoreFailed, and whatever `pieces` raises."""
         guarded = _Guarded(pieces)
         target = self._unfinished if self._on_disk else key
         try:
@@ -106,8 +107,8 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def _upload(self, target: str, pieces: AsyncIterator[bytes]) -> None:
-        """What is no more than one part goes up as a whole: if the Job is killed, no bucket keeps
-        parts of that, which nobody sees and somebody pays for."""
+        """Sends up to one part in a single request: if the Job is killed, the bucket then keeps no
+        parts, which nobody sees and somebody pays for."""
         client, first = self._clients.for_writing(), list[bytes]()
         async for piece in pieces:
             first.append(piece)
@@ -120,7 +121,7 @@ class Sink:
         await obstore.put_async(client, target, every, chunk_size=PART, max_concurrency=AT_ONCE)
 
     async def put(self, key: str, data: bytes) -> None:
-        """Raises StoreFailed."""
+        """Stores something small; raises StoreFailed."""
         target = self._unfinished if self._on_disk else key
         try:
             await obstore.put_async(self._client, target, data, use_multipart=False)
@@ -130,8 +131,8 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def get(self, key: str, most: int) -> bytes | None:
-        """The content of something small; None where there is none. Raises StoreFailed, and
-        TooLarge: what cannot be read is there all the same."""
+        """The content of a small file; None if there is none. Raises StoreFailed, and TooLarge if
+        it has more than `most` bytes."""
         try:
             found = await self._heard(obstore.get_async(self._client, key))
             if (size := found.meta["size"]) > most:
@@ -143,17 +144,17 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def file(self, key: str) -> File | None:
-        """None where there is nothing of that name. Raises StoreFailed."""
+        """Size and time of a file; None if there is none. Raises StoreFailed."""
         found = await self._found(obstore.head_async(self._client, key))
         return None if found is None else _file(found)
 
     async def size(self, key: str) -> int | None:
-        """As `file`."""
+        """The size of a file in bytes; None if there is none. Raises StoreFailed."""
         found = await self.file(key)
         return None if found is None else found.size
 
     async def ends(self, key: str, size: int, tail: bytes) -> bool:
-        """Whether what is there has this size, and ends so. Raises StoreFailed."""
+        """Whether the file has this size and ends with `tail`. Raises StoreFailed."""
         if await self.size(key) != size:
             return False
         end = {"start": size - len(tail), "length": len(tail)}
@@ -169,7 +170,7 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
-        """A large content, piece by piece, one of them ahead; raises StoreFailed."""
+        """Yields the content of a large file in pieces, reading one ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
             found = await self._heard(obstore.get_async(self._clients.for_reading(), key))
@@ -182,19 +183,19 @@ class Sink:
             raise store_failed(self._store, error) from error
         finally:
             if coming is not None:
-                # Called off it would still answer, perhaps to a loop that is closed by then.
+                # If it were just cancelled, it could still answer after the loop is closed.
                 await asyncio.wait([coming], timeout=STOP_SECONDS)
                 coming.cancel()
                 await asyncio.gather(coming, return_exceptions=True)
 
     async def names(self, start: str) -> list[str]:
-        """Keys that begin with `start`, those in its own folder; raises StoreFailed."""
+        """Keys that begin with `start`, on a volume in its folder only; raises StoreFailed."""
         if self._on_disk:
             return await self._in_folder(start)
         return [one.key async for page in self.pages(start) for one in page]
 
     async def _in_folder(self, start: str) -> list[str]:
-        """Other folders of a volume may be root's alone, such as lost+found."""
+        """Lists no other folder of a volume: only root may read some, such as lost+found."""
         folder = start.rpartition("/")[0]
         try:
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
@@ -205,7 +206,7 @@ class Sink:
         return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
-        """Files whose keys begin with `start`, as the store lists them; raises StoreFailed."""
+        """Yields the files whose keys begin with `start`, page by page; raises StoreFailed."""
         folder = start.rpartition("/")[0]
         try:
             pages = obstore.list(self._client, folder or None, offset=self._before(start))
@@ -219,11 +220,11 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     def _before(self, start: str) -> str | None:
-        """Buckets list in order, from here on."""
+        """Where to begin the list. Only buckets list their keys in order."""
         return None if self._on_disk else start
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Raises StoreFailed. What is not there is gone."""
+        """Deletes files. Those that do not exist are skipped. Raises StoreFailed."""
         for key in keys:
             try:
                 await obstore.delete_async(self._client, key)
@@ -233,7 +234,7 @@ class Sink:
                 raise store_failed(self._store, error) from error
 
     async def clear(self) -> None:
-        """Deletes what killed tries have left on a volume; raises StoreFailed."""
+        """Deletes unfinished files that killed Jobs left on a volume; raises StoreFailed."""
         if self._on_disk:
             await _in_thread(self._clear)
 
@@ -249,7 +250,7 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def _heard(self, answer: Awaitable[Any]) -> Any:
-        """With a deadline of our own for a volume; a client of a bucket has one itself."""
+        """Awaits the answer, with a deadline for a volume. A bucket's client has one itself."""
         if not self._on_disk:
             return await answer
         try:
@@ -266,7 +267,7 @@ class Sink:
         await _in_thread(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
-        """Up to the root: each may be new, and is an entry of the one above it."""
+        """Syncs every folder up to the root: each may be new, which its parent records."""
         for folder in (self._root / key).parents:
             fsync(folder)
             if folder == self._root:
@@ -276,11 +277,11 @@ class Sink:
 def open_sink(
     store: Store, secret: str, ca: str, *, root: str = orders.VOLUME, owner_uid: str = ""
 ) -> Sink:
-    """By what the pod has of the store's Secrets; raises StoreFailed and OSError.
+    """Opens a store with the Secrets that are mounted in the pod; raises StoreFailed and OSError.
 
     Args:
         secret: the folder with the credentials.
-        ca: the folder with the authorities of its certificate.
+        ca: the folder with the CA certificates for the store.
     """
     files = read_secret(secret) if store.secret else None
     trusted = read_secret(ca) if store.ca_secret else None
@@ -288,8 +289,8 @@ def open_sink(
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
-    """Does what may block, and can be cancelled: nobody waits for the thread then, as a volume that
-    hangs may never let it go."""
+    """Runs work that may block, and can be cancelled. The thread is not awaited then, as it may
+    never return from a volume that hangs."""
     thread = ThreadPoolExecutor(1)
     try:
         await asyncio.get_running_loop().run_in_executor(thread, work)
@@ -312,7 +313,7 @@ async def _followed_by(
 
 
 class _Guarded:
-    """Keeps what reading the pieces raised: the client may dress it up as its own."""
+    """Keeps the error that reading the pieces raised: the client may wrap it in one of its own."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -332,7 +333,7 @@ class _Guarded:
 
 
 def read_secret(folder: str) -> dict[str, str]:
-    """The keys of a Secret that is mounted; empty where there is none. Raises OSError."""
+    """The content of a mounted Secret; empty if none is mounted. Raises OSError."""
     found = {}
     for path in sorted(Path(folder).glob("*")):
         if path.is_file() and not path.name.startswith(".."):

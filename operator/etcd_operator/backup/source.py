@@ -1,7 +1,7 @@
-"""etcd, as a backup needs it: who answers, who is taken, and the snapshot as it streams.
+"""The etcd side of a backup: which members answer, which one is chosen, and its snapshot.
 
-One connection per member from the first question on: behind a Service the next one could lead to
-another member.
+Each endpoint has one connection, from the first question to the end: behind a Service, another
+connection could lead to another member.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ ASK_SECONDS: Final = 4.0
 CATCH_UP_SECONDS: Final = 15.0
 MEASURING_TRIES: Final = 3
 PIECE: Final = 2 * 1024 * 1024
-"""etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
+"""etcd sends 32 KiB at a time; passing on fewer, larger pieces costs less."""
 
 
 class Unusable(Failed):
-    """etcd cannot be backed up from here."""
+    """No backup can be taken, from this member or from any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One that can be taken, with the connection that it answered on."""
+    """A member that has answered, with the connection that it answered on."""
 
     answer: Answer
     channel: Any
 
 
 class Source:
-    """Usable as an asynchronous context, which closes its connections."""
+    """The endpoints of an order. As an asynchronous context manager it closes its connections."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -67,7 +67,7 @@ class Source:
             channel.close()
 
     async def members(self) -> list[Member]:
-        """Whom to try, best first; raises Unusable."""
+        """The members to try, best first; raises Unusable."""
         answers = await asyncio.gather(*(self._ask(one) for one in self._order.endpoints))
         found = [one for one in answers if isinstance(one, Member)]
         failures = [one for one in answers if isinstance(one, Failure)]
@@ -85,7 +85,7 @@ class Source:
 
     @property
     def _hint(self) -> str:
-        """What is most often wrong with a member that hangs up."""
+        """The most frequent cause when members close the connection, if it fits the order."""
         order = self._order
         secured = any(endpoint.startswith("https://") for endpoint in order.endpoints)
         if order.tls or not secured or order.endpoints_field == CLUSTER_FIELD:
@@ -116,7 +116,7 @@ class Source:
         return Failure("EtcdRefused", words)
 
     async def caught_up(self, member: Member) -> Member:
-        """The member once it has all that was acknowledged until now; raises Unusable."""
+        """Waits until the member has every write that was acknowledged so far; raises Unusable."""
         request = rpc.MemberListRequest(linearizable=True)
         try:
             listing = rpc.ClusterStub(member.channel).MemberList
@@ -133,8 +133,8 @@ class Source:
             raise Unusable(Failure("EtcdUnreachable", words))
 
     async def measured(self, member: Member) -> tuple[Member, Measured]:
-        """What it holds, and as of which revision; raises Unusable. One that is compacted away
-        before it is measured gives way to a newer one."""
+        """Counts and hashes the member's keys; raises Unusable. If its revision is compacted before
+        that is done, a newer one is measured, which the returned member has."""
         for _ in range(MEASURING_TRIES):
             try:
                 found = await measure(
@@ -150,7 +150,7 @@ class Source:
         raise Unusable(Failure("EtcdRefused", words))
 
     async def measure_again(self, member: Member, before: Measured) -> Measured:
-        """With the hash as it is by now: a compaction in between makes it another."""
+        """Adds the hash as it is after the snapshot: a compaction in between changes it."""
         try:
             found = await hashed(member.channel, member.answer.revision, self._patience(member))
         except rpc.RpcError as error:
@@ -163,9 +163,9 @@ class Source:
         return patience(member.answer.db_size, self._order.timeout)
 
     async def snapshot(self, member: Member) -> AsyncGenerator[bytes, None]:
-        """The file that `etcdctl snapshot save` would write; raises Unusable.
+        """Yields the file that `etcdctl snapshot save` would write; raises Unusable.
 
-        It ends early only with an error: what is left must be none.
+        A snapshot that ends early is an error: etcd says with each reply how much is left.
         """
         call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
         replies = WithIdleTimeout(call, SILENT_SECONDS)
@@ -178,8 +178,8 @@ class Source:
                 yield piece
 
     async def _check_sender(self, member: Member) -> None:
-        """Raises Unusable where another may send it, who may not have all that this one had: a
-        connection that broke before is made anew, and behind a Service to anyone."""
+        """Raises Unusable if another member may be sending the snapshot, as it may lack writes that
+        this one had. gRPC reconnects when a connection breaks, behind a Service to any member."""
         try:
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
@@ -208,7 +208,7 @@ class Source:
             yield b"".join(blobs)
 
     def _broken(self, member: Member, passed: int, silent: bool, error: Any) -> Unusable:
-        """Of a snapshot in the middle of which something went wrong."""
+        """The error of a snapshot that failed, perhaps in the middle."""
         failure = self._failure(member.answer.endpoint, error)
         if failure.reason != "EtcdUnreachable" or not (passed or silent):
             return Unusable(failure)
@@ -233,7 +233,7 @@ class Source:
 
 
 def _worst(where: str, failures: list[Failure], hint: str) -> Failure:
-    """What to say where nobody can be had: a refusal before all that merely does not answer."""
+    """The failure to report if no endpoint can be used: a refusal goes before missing answers."""
     refused = [one for one in failures if one.reason == "EtcdRefused"]
     if refused:
         return refused[0]

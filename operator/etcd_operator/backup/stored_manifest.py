@@ -1,4 +1,4 @@
-"""Reads the manifest that is stored with a backup: whose it is, and what it is of."""
+"""Reads the manifest that is stored beside a backup: who made the backup, and of which cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 log = logging.getLogger(__name__)
 
 UNREADABLE: Final = "unreadable"
-"""No object's UID: a backup that nobody may touch by what its manifest says."""
+"""In place of the owner's UID if it is unknown. It equals no UID, so no object owns the backup."""
 
 
 async def read_manifest(sink: Sink, key: str) -> Manifest | None:
@@ -36,21 +36,21 @@ async def read_manifest_bytes(sink: Sink, key: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """What is known of whoever has made a backup."""
+    """What is known of the object that made a backup."""
 
     owner_uid: str | None
-    """UNREADABLE where it cannot be told; None where there is no manifest."""
+    """UNREADABLE if it is unknown; None if there is no manifest that counts."""
     cluster_id: str = ""
-    """Of the etcd cluster that it is of; empty where that is not known."""
+    """ID of the etcd cluster that was backed up; empty if unknown."""
 
 
 async def owner_of(sink: Sink, key: str) -> str | None:
-    """The UID in what `whose` tells; raises StoreFailed."""
+    """The owner's UID, as in `Whose`; raises StoreFailed."""
     return (await whose(sink, key)).owner_uid
 
 
 async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
-    """Who has made the backup `key`, by its manifest. Raises StoreFailed.
+    """Reads from the manifest who made the backup `key`. Raises StoreFailed.
 
     Args:
         undecided: whether the manifest of a backup that did not come to its end counts.

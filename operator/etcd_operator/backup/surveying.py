@@ -1,7 +1,7 @@
-"""What else lies in the store below a schedule's path, for its status.
+"""Lists the other files in the store below a schedule's path, for the schedule's status.
 
-The backup is stored by then, and this takes SECONDS at most. With credentials that may only write
-nothing is known.
+This happens after the backup is stored, and takes SECONDS at most. Write-only credentials cannot
+list, so the files are unknown then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS: Final = 3.0
 
 
 async def survey(sink: Sink, key: str) -> Others | None:
-    """Seen from the backup `key`; None where it cannot be known."""
+    """The other files below the path of the backup `key`; None if they cannot be listed."""
     mine = names.of_schedule(key)
     if mine is None:
         return None
@@ -44,7 +44,7 @@ async def survey(sink: Sink, key: str) -> Others | None:
 
 
 async def _at(sink: Sink, path: str) -> list[File]:
-    """What has that very name, after which a bucket begins its list."""
+    """The file with exactly this name, if any: a bucket begins its list after it."""
     try:
         found = await sink.file(path)
     except StoreFailed:

@@ -1,6 +1,7 @@
-"""The two containers of a trial restore that are ours: one brings the backup, one asks etcd.
+"""The two containers of a trial restore that run the operator's image: the first downloads the
+backup, the last one checks the restored etcd.
 
-Between them the cluster's own image makes a data directory of it, and runs on that.
+Between them, the cluster's etcd image restores a data directory from the backup and runs on it.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ ASK_SECONDS: Final = 4.0
 
 
 async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
-    """The backup and its manifest from the store, as they are there by now."""
+    """Downloads the backup and its manifest, as they are stored now."""
     key = order.store.key
-    # A kubelet may run a pod's first containers once more.
+    # A kubelet may run a pod's init containers more than once.
     shutil.rmtree(root / trial.DATA, ignore_errors=True)
     try:
         manifest = await read_manifest_bytes(sink, key)
@@ -64,7 +65,7 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
 
 
 async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
-    """Raises StoreFailed, OSError, and Damaged for what is not even as large as what was stored."""
+    """Downloads the backup; raises StoreFailed, OSError, and Damaged if its size has changed."""
     size = await sink.size(order.store.key)
     if order.size and size not in (None, order.size):
         raise Damaged(f"it has {size} bytes, and what was stored had {order.size}")
@@ -86,7 +87,7 @@ def _write_certificates(folder: Path) -> None:
 
 
 async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven | Failure:
-    """Waits for etcd, for as long as it was given, and compares."""
+    """Waits for etcd within the order's timeout, and compares it with the manifest."""
     said = manifests.parse((root / trial.MANIFEST).read_bytes())
     files = [(root / trial.TLS / name).read_bytes() for name in OPERATOR_FILES]
     certificate, key, authority = files
@@ -107,7 +108,7 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
 
 
 class _Scratch:
-    """The etcd of the trial. It may fail over so many keys, for want of memory, and come back."""
+    """The etcd of the trial restore. With many keys it may run out of memory, and be restarted."""
 
     def __init__(self, channel: Any, patience: float) -> None:
         self._channel = channel
@@ -117,12 +118,12 @@ class _Scratch:
         """Why the last question was not answered."""
 
     async def measured(self, revision: int) -> tuple[int, Measured]:
-        """The revision that it is at, and what it holds. Asks until it is answered; raises Silent
-        where it hangs over its keys."""
+        """Returns its current revision, and what it holds. Asks until etcd answers; raises Silent
+        if etcd hangs while it counts or hashes its keys."""
         while True:
             try:
                 if now := await self._serving():
-                    # Of a revision to come etcd tells nothing, however long it is asked.
+                    # etcd cannot answer about a revision that it has not reached.
                     if now < revision:
                         return now, Measured()
                     return now, await measure(self._channel, revision, self._patience)
@@ -134,12 +135,12 @@ class _Scratch:
             await asyncio.sleep(PAUSE)
 
     async def _serving(self) -> int:
-        """The revision that it is at; 0 while it does not lead itself."""
+        """The current revision of etcd; 0 while it has no leader."""
         status = rpc.MaintenanceStub(self._channel).Status
         try:
             reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
         except Silent as error:
-            # It takes connections before it has read what was restored.
+            # etcd accepts connections before it has loaded the restored data.
             self.trouble = error.details()
             return 0
         if not reply.leader:

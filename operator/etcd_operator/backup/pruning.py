@@ -48,7 +48,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
             elif not (is_last or key in (order.spare, made)) and (
                 is_own or (told.owner_uid is None and names.moment_of(path, key) < day_before)
             ):
-                # The manifest first: backups are found by their own keys, also when this ends early.
+                # The manifest first: backups are found by their own keys, even if this ends early.
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1
     return deleted

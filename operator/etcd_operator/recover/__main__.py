@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(what: str, order: Order, root: str, journal: Journal) -> int:
-    """`prepare` or `finish`; the exit code, as of `main`."""
+    """Runs `prepare` or `finish`; returns the exit code, as `main` does."""
     try:
         if what == "prepare":
             prepare(order, root, journal)

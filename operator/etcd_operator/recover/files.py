@@ -1,4 +1,4 @@
-"""The few things a recovery does to files beside what `start` does: durable, each on its own."""
+"""What a recovery does to files beyond what `start` does. Each function is durable by itself."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from etcd_stateful.start import marker
 
 
 def read_marker(root: str, name: str) -> bytes | None:
-    """A marker's content, None when it is not there; raises OSError."""
+    """A marker's content; None if it does not exist. Raises OSError."""
     return read(os.path.join(root, name), marker.MAX_BYTES + 1)
 
 
 def set_aside(root: str, name: str, place: str) -> None:
-    """Renames a file within the volume, for good; raises OSError."""
+    """Renames a file within the volume; raises OSError."""
     os.rename(os.path.join(root, name), os.path.join(root, place))
     sync(root)
 
 
 def remove(root: str, name: str) -> None:
-    """Nothing happens when it is not there."""
+    """Deletes a file if it exists; raises OSError."""
     try:
         os.unlink(os.path.join(root, name))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Waits until the survivor is a cluster of one, stops its etcd, and writes the marker last.
 
-etcd is asked over its JSON gateway. It is stopped through the process namespace that the Job's
-containers share: a sidecar ends after this container, and only an etcd that has stopped has written
-all it knows of what it has committed.
+etcd is queried over its JSON gateway. It is stopped by a signal, as the Job's containers share a
+process namespace. Kubernetes would stop it, as a sidecar, only after this container; but the marker
+comes last, and only an etcd that has stopped has written all that it knows to be committed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Finish:
         self._mark()
 
     def _await_member(self) -> None:
-        """For as long as it takes: a large database is long in opening, and the kubelet restarts
-        an etcd that ends."""
+        """Waits as long as it takes: etcd needs long to open a large database, and if it ends, the
+        kubelet restarts it."""
         while True:
             try:
                 header = self._call("maintenance/status", {})["header"]
@@ -77,7 +77,7 @@ class Finish:
             return
 
     def _be_alone(self) -> None:
-        """Until a linearizable list names the survivor alone."""
+        """Removes the others until a linearizable member list names the survivor only."""
         while True:
             try:
                 listed = self._call("cluster/member/list", {"linearizable": True})["members"]
@@ -94,9 +94,9 @@ class Finish:
                 raise Undone(str(error)) from error
 
     def _stop(self) -> list[int]:
-        """Returns the processes that have stopped because they were told to.
+        """Stops etcd and returns the processes that were stopped.
 
-        The configuration goes first, so that an etcd which the kubelet restarts does not run.
+        The configuration is deleted first, so that etcd cannot run if the kubelet restarts it.
         """
         files.remove(self._root, CONFIG)
         told = []
@@ -120,7 +120,7 @@ class Finish:
 
 
 def processes(path: str) -> list[int]:
-    """Processes that were started with this configuration; none that has ended."""
+    """Running processes that were started with this configuration."""
     option = f"--config-file={path}".encode()
     found = []
     for name in os.listdir("/proc"):
@@ -129,7 +129,7 @@ def processes(path: str) -> list[int]:
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 words = file.read(4096).split(b"\0")
-        except OSError:  # it has ended, or is not ours to see
+        except OSError:  # it has ended, or we may not read it
             continue
         if option in words:
             found.append(int(name))

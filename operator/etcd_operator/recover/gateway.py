@@ -1,10 +1,10 @@
-"""etcd's JSON gateway on loopback, which needs nothing but the standard library.
+"""Calls etcd's JSON gateway on loopback, with nothing but the standard library.
 
-With authentication on etcd wants a user, and behind the gateway no certificate counts: so root logs
-in, with the password that the Job has as a file.
+If authentication is on, etcd requires a user, and client certificates do not count behind the
+gateway. So root logs in, with the password that the Job has as a file.
 
-Never by way of a proxy, whatever the environment names: it would be told that password, and leads
-to no loopback but its own.
+A proxy that the environment names is ignored: it would learn the password, and could only reach its
+own loopback.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CALL_SECONDS: Final = 10.0
 _DENIED: Final = (400, 401, 403)
 
 _HAS_NONE: Final = "no password user"
-"""etcd's words where root was made without a password. Their code is 500, as of a failure that
-passes, but this one never does."""
+"""etcd's message if root was created without a password. Its code is 500, as for temporary
+failures, but this one is permanent."""
 
 
 class Undone(Exception):
-    """It did not come to its end; another try starts over."""
+    """The recovery did not finish; another try starts over."""
 
 
 class Silent(Exception):
@@ -36,11 +36,11 @@ class Silent(Exception):
 
 
 class _Denied(Exception):
-    """etcd wants a user, or another one."""
+    """etcd requires a user, or another one."""
 
 
 class Gateway:
-    """Calls of etcd's API as JSON. Raises Silent, and Undone where etcd will not have root."""
+    """Calls etcd's API in JSON. Raises Silent, and Undone if etcd rejects root."""
 
     def __init__(
         self, port: int, password_file: str = f"{PASSWORD_FOLDER}/{PASSWORD_FILE}"

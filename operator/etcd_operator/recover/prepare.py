@@ -1,4 +1,4 @@
-"""Makes the survivor's volume ready for etcd's one run as a cluster of one."""
+"""Prepares the survivor's volume for the run in which etcd makes it a cluster of one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 def prepare(order: Order, root: str, journal: Journal) -> None:
-    """Raises Refused, or OSError: then another try may do better."""
+    """Raises Refused, or OSError if another try may succeed."""
     verdict = look(order, root)
     match verdict:
         case WrongVolume(why=why):
@@ -43,7 +43,7 @@ def prepare(order: Order, root: str, journal: Journal) -> None:
 
 
 def look(order: Order, root: str) -> Verdict:
-    """How far the volume has come, as it is now."""
+    """How far the recovery of this volume is."""
     try:
         aside = files.read_marker(root, ASIDE)
     except OSError as error:

@@ -17,7 +17,7 @@ from etcd_stateful.start.configuration import BadSettings
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again, 2 when
+    """Exit code: 0 when done, 3 when another try would fail the same way, 1 to try again, 2 when
     the pod is set up wrongly."""
     exit_on_sigterm()
     place = Place()
@@ -40,13 +40,13 @@ def run(
     ca: str = orders.CA_FOLDER,
     stores: str = orders.VOLUME,
 ) -> int:
-    """`fetch` or `finish`; the exit code, as of `main`.
+    """Runs `fetch` or `finish`; returns the exit code, as `main` does.
 
     Args:
         root: the member's volume.
         secret: the folder with the store's credentials.
-        ca: the folder with the authorities of its certificate.
-        stores: where the store's volume is mounted, if it is one.
+        ca: the folder with the CA certificates for the store.
+        stores: where the store's volume is mounted, if the store is a volume.
     """
     try:
         if what == "fetch":
@@ -62,7 +62,7 @@ def run(
 
 
 def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, stores: str) -> int:
-    # Loaded here alone: `finish` needs none of it.
+    # Imported only here: `finish` needs none of it.
     import asyncio  # noqa: PLC0415
 
     from etcd_operator.backup.clients import StoreFailed  # noqa: PLC0415

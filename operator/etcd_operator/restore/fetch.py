@@ -1,4 +1,4 @@
-"""Brings the snapshot onto the volume, and lets nothing through that is not a whole one."""
+"""Downloads the snapshot onto the member's volume, and accepts only a whole one."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """Not this backup, whatever happens: another try would see the same."""
+    """The restore is impossible: another try would fail the same way."""
 
 
 class Undone(Exception):
-    """It did not come to its end; another try starts over."""
+    """The download did not finish; another try starts over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
 
 
 def _begin_anew(order: Order, root: Path) -> None:
-    """What an earlier try has left goes; data that is not this restore's is never touched.
+    """Deletes what an earlier try has left. Data that is not from this restore is never touched.
 
-    Nor is what a member has written since: a request for a Job may be carried out long after it was
-    made, when the cluster serves and the name is free again.
+    Nor is data that a member has written since: the API server may carry out a request for this Job
+    long after it was sent, when the cluster serves and the Job's name is free again.
     """
     if volume.has_run(str(root)):
         raise Refused("a member has run on this volume: whatever was to be restored, it has data")
@@ -82,7 +82,7 @@ def _begin_anew(order: Order, root: Path) -> None:
         raise Undone(facts.problem)
     if facts.marker and (why := _not_by(order, facts.marker)):
         raise Refused(f"the volume holds data already: {why}")
-    # Without a marker only what a try of this very restore has made and not yet marked may go.
+    # Data without a marker may be deleted only if a try of this very restore has made it.
     if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):
         raise Refused(f"the volume holds data already, and it is not of this restore: {why}")
     shutil.rmtree(root / FOLDER, ignore_errors=True)
@@ -91,8 +91,8 @@ def _begin_anew(order: Order, root: Path) -> None:
 
 
 def _not_by(order: Order, text: bytes) -> str:
-    """Why a marker is not this restore's; empty when it is. What the file holds is not said: a link
-    may lead anywhere."""
+    """Why a marker is not from this restore; empty if it is. Malformed content is never quoted: the
+    file may be a link to anything."""
     named = marker.parse(text)
     if isinstance(named, marker.Malformed):
         return named.why
@@ -101,8 +101,8 @@ def _not_by(order: Order, text: bytes) -> str:
 
 
 def _no_room(order: Order, root: Path, size: int) -> str:
-    """Why the volume cannot hold it. What an earlier try of this restore has put in place, without
-    its marker by now, gives way only where its room is needed."""
+    """Why the volume has no room for the backup. Data that an earlier try of this restore has put
+    in place, and that has lost its marker by now, is deleted only if its space is needed."""
     why = too_small(size, shutil.disk_usage(root).free)
     ran = volume.has_run(str(root))
     if not why or ran or why_not_restored(order, volume.look(str(root))):
@@ -113,7 +113,7 @@ def _no_room(order: Order, root: Path, size: int) -> str:
 
 
 async def _manifest(sink: Sink, key: str) -> Manifest | None:
-    """None for a backup without one, such as `etcdctl snapshot save` makes."""
+    """The backup's manifest; None if it has none, such as one that `etcdctl snapshot save` made."""
     try:
         found = await read_manifest(sink, key)
     except Undecided:
@@ -126,7 +126,7 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
 
 
 async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
-    # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
+    # Not synced: another pod downloads it again, and `finish` syncs the data made from it.
     with path.open("wb") as file:
         try:
             checked = await download(sink, key, file, size)
@@ -139,7 +139,7 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
 
 
 def _differs(found: _Fetched, manifest: Manifest | None) -> str:
-    """How the file is not the one of its manifest; empty where it is."""
+    """How the file differs from its manifest; empty if it does not."""
     if manifest is None or (found.size, found.sha256) == (manifest.size, manifest.sha256):
         return ""
     return (
@@ -149,7 +149,7 @@ def _differs(found: _Fetched, manifest: Manifest | None) -> str:
 
 
 async def _look_again(sink: Sink, key: str, manifest: Manifest | None) -> None:
-    """Raises Undone if the manifest is another by now: a backup that ran meanwhile has taken the
-    place of the one that was fetched, or is about to."""
+    """Raises Undone if the manifest has changed: another backup has overwritten the one that was
+    fetched, or is about to."""
     if await _manifest(sink, key) != manifest:
         raise Undone(f"{key}: another backup took its place while it was fetched")

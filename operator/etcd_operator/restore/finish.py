@@ -1,4 +1,4 @@
-"""Gives what etcdutl has made its place on the volume: durable, and the marker last."""
+"""Moves the data that etcdutl has made to its place on the volume; writes the marker last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from etcd_stateful.start import marker
 
 
 class NotMade(Exception):
-    """etcdutl has not made what was ordered, or a member was quicker."""
+    """etcdutl has not made what was ordered, or a member has already run on the volume."""
 
 
 def finish(order: Order, root: Path, journal: Journal) -> None:
@@ -24,11 +24,11 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
     if why := why_not_restored(order, volume.look(str(made))):
         raise NotMade(why)
     _sync_all(made / "data")
-    # Last, as all that may take a while.
+    # Checked only now, as the sync may take a while.
     if volume.has_run(str(root)):
         raise NotMade("a member has run on this volume since the backup was fetched")
     if (root / "data").exists():
-        # Of a try of this very restore that died here: `fetch` has seen to that.
+        # From a try of this very restore that died here: `fetch` has checked that.
         os.rename(root / "data", made / "before")
     os.rename(made / "data", root / "data")
     fsync(root)

@@ -1,8 +1,8 @@
 """Waits until the pod's own DNS name leads to this pod.
 
-etcd looks its peers up as it starts. A name that is asked for before its record exists is denied
-from the DNS cache for seconds, and one of a cluster that was made anew still leads to dead pods, so
-the first question comes only when the record had time to appear.
+etcd looks up its peers when it starts. If a name is looked up before its record exists, the DNS
+cache keeps that negative answer for seconds, and in a cluster that was recreated, an old record may
+still lead to a deleted pod. So the first look-up waits until the record had time to appear.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import time
 from typing import Final
 
 FIRST_LOOKUP: Final = 0.15
-"""Seconds since the operator asked: a record takes this long to get from the pod's status, where
-the operator had the address from, to the DNS."""
+"""Seconds from the operator's first question to the first look-up. The operator has the address
+from the pod's status, and the DNS record appears this long after that."""
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 1.0
 
 
 def watch(host: str, address: str, asked: float) -> int:
-    """Look `host` up in the background until it leads to `address`; returns at once.
+    """Looks `host` up in the background until it leads to `address`; returns at once.
 
-    The file descriptor becomes readable when the name leads there. The thread is a daemon: a
-    look-up that hangs does not hold the process back.
+    The file descriptor becomes readable when the name leads there. The thread is a daemon, so a
+    look-up that hangs does not keep the process from ending.
 
     Args:
         asked: when the operator first asked this pod, by `time.monotonic`.

@@ -1,4 +1,4 @@
-"""What `start` tells people: lines in the container's log, and the termination message."""
+"""What `start` reports: lines in the container's log, and the termination message."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Journal:
         self._written: dict[str, tuple[str, float]] = {}
 
     def say(self, text: str) -> None:
-        """One line in the log."""
+        """Writes one line to the log."""
         with suppress(OSError):
             os.write(2, _encoded(f"{self._name}: {text}\n"))
 
     def repeat(self, text: str, topic: str = "") -> None:
-        """A line that is said over and over: once per `REPEAT` seconds, so that neither a loop
-        here nor a stranger who keeps connecting can flood the log. A topic's line is also said
-        when it has changed."""
+        """Writes a line at most once per `REPEAT` seconds, so that neither a loop here nor a client
+        that keeps connecting can flood the log. A topic's line is also written when it has
+        changed."""
         now = time.monotonic()
         last, when = self._written.get(topic or text, ("", now - REPEAT))
         if text == last and now - when < REPEAT:
@@ -40,9 +40,9 @@ class Journal:
         self.say(text)
 
     def leave(self, text: str) -> None:
-        """The message that Kubernetes shows for the container once it has ended."""
+        """Writes the termination message, which Kubernetes shows once the container has ended."""
         with suppress(OSError):
-            # Never created: outside a pod there is no such file.
+            # Not created if it is missing: outside a pod there is no such file.
             message = os.open(self._termination_log, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
                 os.write(message, _encoded(text)[:_MAX_MESSAGE])
@@ -50,11 +50,11 @@ class Journal:
                 os.close(message)
 
     def conclude(self, text: str) -> None:
-        """A line that is the termination message as well."""
+        """Writes a line to the log, and the same as the termination message."""
         self.say(text)
         self.leave(text)
 
 
 def _encoded(text: str) -> bytes:
-    """Also what is no text: a file may have any name."""
+    """Also encodes what is not text: a file name may have any bytes."""
     return text.encode(errors="backslashreplace")

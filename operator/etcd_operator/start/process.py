@@ -19,7 +19,7 @@ _RETRY_LISTEN: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where `start` finds and leaves things; elsewhere in tests only."""
+    """The paths and addresses that `start` uses. Only tests use others."""
 
     volume: str = naming.VOLUME_PATH
     key_file: str = naming.KEY_FILE
@@ -29,7 +29,7 @@ class Place:
 
 
 def exit_on_sigterm() -> None:
-    """Die of SIGTERM also as process 1 of a container, where its default is to be ignored.
+    """Makes SIGTERM end this process even as process 1 of a container, which ignores it by default.
 
     The exit code must not be 0: Kubernetes would go on and start etcd.
     """
@@ -55,7 +55,7 @@ class Start:
         self._running = False
 
     def run(self) -> int:
-        """Returns 0 once etcd may start; there is no other way out but a signal."""
+        """Returns 0 once etcd may start; only a signal ends it before."""
         ignored = ignored_options(self._settings)
         if ignored:
             self._journal.say(f"ignoring etcd options that start owns: {', '.join(ignored)}")
@@ -72,9 +72,9 @@ class Start:
         return 0
 
     def _look(self) -> None:
-        """See what is on the volume now, and let it run if it can.
+        """Inspects the volume, and lets etcd run if it holds this member's data.
 
-        Looked at again before every answer: a finding must not be of what was there before.
+        This is done again before every answer, so that the finding is never out of date.
         """
         verdict = rules.inspect(self._settings, volume.look(self._place.volume))
         if isinstance(verdict, rules.Run):
@@ -109,14 +109,14 @@ class Start:
         while not (self._taken or self._running):
             lines.serve(again)
             if time.monotonic() >= again and not self._taken:
-                # Also without an operator: a volume that could not be read may be well again.
+                # Even if no operator asks: a volume that could not be read may be readable again.
                 self._look()
                 again = time.monotonic() + REPEAT
 
     def _await_name(self, lines: server.LineServer) -> None:
-        """Wait for the pod's own name, and go on answering: the receipt may have been lost."""
+        """Waits for the pod's own DNS name. Still answers, as the receipt may have been lost."""
         host, address = self._settings.host, self._settings.pod_ip
-        # Late, because nobody waits for it earlier: it brings in threads.
+        # Imported only here, to keep the start fast: it imports `threading`.
         from etcd_operator.start import dns  # noqa: PLC0415
 
         began = time.monotonic()
@@ -130,7 +130,7 @@ class Start:
         self._journal.say(f"{host} does not lead to {address} after {waited}; starting etcd anyway")
 
     def _respond(self, connection: server.Connection, line: bytes) -> bytes | None:
-        """A greeting, then tickets. A message that is not genuine gets no reply."""
+        """Answers a greeting, then tickets. A message that is not genuine gets no reply."""
         key = self._key()
         if key is None:
             return None
@@ -144,7 +144,7 @@ class Start:
             return None
 
     def _key(self) -> bytes | None:
-        """The cluster's key as it is now: the Secret may come, or change, while `start` waits."""
+        """The cluster's key as it is now: its Secret may appear or change while `start` waits."""
         try:
             with open(self._place.key_file, "rb") as file:
                 return file.read(4096)

@@ -1,7 +1,7 @@
-"""A server for lines: several short-lived connections, none of which can hold up another.
+"""A server for lines of text: several short-lived connections, none of which can hold up another.
 
-One thread: what a line leads to runs alone, so that of two operators that send a ticket at once
-one comes first, without any lock.
+It runs in one thread and handles one line at a time. So if two operators send a ticket at once, one
+comes first, without any lock.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from etcd_stateful.start import ticket
 
 MAX_CONNECTIONS: Final = 64
 AT_ONCE: Final = 8
-"""New connections that one round takes. Under a flood there is always one more, and those that have
-come are to be heard before others make them give way."""
+"""New connections that one round accepts. Under a flood there is always one more, but connections
+have to be read before newer ones displace them."""
 
 FIRST_LINE: Final = 5.0
 """Seconds until the first line must be there."""
@@ -26,7 +26,7 @@ NEXT_LINE: Final = 30.0
 
 
 class Connection:
-    """One peer. `state` is for whoever answers its lines."""
+    """One peer. `state` belongs to the function that answers its lines."""
 
     __slots__ = ("buffer", "deadline", "socket", "state")
 
@@ -78,15 +78,15 @@ class LineServer:
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        # In order of arrival: the oldest makes room when there are too many.
+        # In order of arrival: if there are too many, the oldest is closed.
         self._connections: dict[socket.socket, Connection] = {}
 
     def watch(self, descriptor: int) -> None:
-        """Let `serve` return as soon as the descriptor is readable."""
+        """Makes `serve` return as soon as the descriptor is readable."""
         self._selector.register(descriptor, selectors.EVENT_READ)
 
     def serve(self, until: float) -> bool:
-        """Wait for something to do, at most until a moment of `time.monotonic`, and do it.
+        """Waits for something to do, at most until this `time.monotonic`, and does it.
 
         Returns whether a watched descriptor is readable.
         """
@@ -105,8 +105,8 @@ class LineServer:
         return woken
 
     def close(self) -> None:
-        """Close everything, also when a signal came in the midst of a round; replies that were
-        sent still arrive."""
+        """Closes everything, even if a signal has interrupted a round. Replies that were sent still
+        arrive."""
         self._selector.close()
         self._listener.close()
         for peer in self._connections:
@@ -139,7 +139,7 @@ class LineServer:
             self._close(connection)
 
     def _answer(self, connection: Connection) -> bool:
-        """Reply to every whole line; False when the connection is to be closed."""
+        """Replies to every complete line; False if the connection has to be closed."""
         while b"\n" in connection.buffer:
             line, connection.buffer = connection.buffer.split(b"\n", 1)
             reply = self._respond(connection, line) if len(line) <= ticket.MAX_LINE else None
@@ -155,7 +155,7 @@ class LineServer:
 
 
 def _send(peer: socket.socket, reply: bytes) -> bool:
-    """Replies are short: a peer that has no room for one is not reading."""
+    """False if the reply cannot be sent whole. It is short, so the peer then does not read."""
     try:
         return peer.send(reply) == len(reply)
     except OSError:

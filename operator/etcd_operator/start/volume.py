@@ -1,7 +1,8 @@
-"""The volume: looks at it and carries out plans on it.
+"""Inspects the member's volume and carries out plans on it.
 
-Nothing is ever deleted; what is in the way moves to `aside-<n>`. Every file is written beside its
-place, synced, renamed and its folder synced, so that a crash leaves the old or the new one.
+Nothing is ever deleted; what is in the way is moved to `aside-<n>`. Every file is written under a
+temporary name, synced and renamed, and its folder is synced, so that a crash leaves either the old
+or the new file.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from etcd_stateful.start import configuration, marker, wal
 from etcd_stateful.start.rules import Plan, VolumeFacts
 
 _SEGMENTS: Final = 8
-"""Segments that are looked at: only those that were never written are skipped."""
+"""How many WAL segments are read at most: only those that were never written are skipped."""
 
 _ASIDE: Final = "aside-"
 
 
 def look(volume: str) -> VolumeFacts:
-    """The volume as it is now. Never raises: what went wrong is one of the facts."""
+    """Inspects the volume as it is now. Never raises: an error is one of the facts."""
     try:
         _check_root(volume)
         marked = read(os.path.join(volume, marker.FILE), marker.MAX_BYTES + 1)
@@ -36,8 +37,8 @@ def look(volume: str) -> VolumeFacts:
 
 
 def carry_out(volume: str, plan: Plan) -> None:
-    """Make the volume what a ticket says; raises OSError. A crash anywhere leaves a volume that
-    waits for another ticket, or, with a log to adopt, one that is as before or adopted."""
+    """Prepares the volume as a ticket says; raises OSError. After a crash at any point, the volume
+    waits for another ticket or, with a log to adopt, is as before or adopted."""
     if plan.first is not None:
         _make_room(volume)
     write(volume, marker.FILE, plan.marker)
@@ -48,16 +49,16 @@ def carry_out(volume: str, plan: Plan) -> None:
 
 
 def write_config(volume: str, config: bytes) -> None:
-    """Replace the configuration; raises OSError. One that is right already is left alone: on a
-    full disk there is no room for another."""
+    """Writes the configuration; raises OSError. If it is already right, it is not written again: a
+    full disk has no room for another."""
     present = read(os.path.join(volume, configuration.FILE), len(config) + 1)
     if present != config:
         write(volume, configuration.FILE, config)
 
 
 def has_run(volume: str) -> bool:
-    """Whether `start` has let a member run on it, by what it leaves for the member's etcd; raises
-    OSError."""
+    """Whether `start` has let a member run on the volume: then it has the configuration that
+    `start` writes for etcd. Raises OSError."""
     try:
         os.lstat(os.path.join(volume, configuration.FILE))
     except FileNotFoundError:
@@ -66,7 +67,7 @@ def has_run(volume: str) -> bool:
 
 
 def write(volume: str, name: str, content: bytes) -> None:
-    """Put a file in the volume's root, atomically and durably; raises OSError."""
+    """Writes a file in the volume's root, atomically and durably; raises OSError."""
     path = os.path.join(volume, name)
     temporary = os.path.join(volume, f".{name}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -83,7 +84,7 @@ def write(volume: str, name: str, content: bytes) -> None:
 
 
 def sync(folder: str) -> None:
-    """What was made, renamed or removed in a folder, for good; raises OSError."""
+    """Makes what was created, renamed or removed in a folder durable; raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -92,8 +93,8 @@ def sync(folder: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """An error in words, with the path that it is about: in letters, whatever bytes it has. Others
-    write it on, into a message or a status."""
+    """The error in words, with its path. Bytes of the path that are not text are escaped, because
+    callers put this into a message or a status."""
     text = error.strerror or str(error) or type(error).__name__
     path = str(error.filename or "").encode(errors="backslashreplace").decode()
     return f"{path}: {text}" if path else text
@@ -110,10 +111,10 @@ def _check_root(volume: str) -> None:
 
 
 def _log_folder(volume: str) -> str:
-    """The log's folder, or nothing when there is none.
+    """The folder of etcd's log (WAL); empty if there certainly is none.
 
-    Absent means absent without doubt: a link that is not ours may lead to data on another volume
-    that is not mounted now.
+    A link that is not ours raises OSError: it may lead to data on another volume that is not
+    mounted now.
     """
     folder = volume
     for name in ("data", "member", "wal"):
@@ -130,7 +131,7 @@ def _log_folder(volume: str) -> str:
 
 
 def _nothing_behind(link: str) -> str:
-    """etcd never writes through the link; raises OSError when somebody did."""
+    """Empty, as etcd never writes through the link. Raises OSError if something did."""
     if _entries(link):
         raise OSError(39, "Directory not empty", link)
     return ""
@@ -141,14 +142,14 @@ def _is_our_link(log: str) -> bool:
 
 
 def _log_names(folder: str) -> list[str]:
-    """The log's segments, newest first: their names begin with a sequence number. Where there is
-    none, what etcd would take for a log all the same."""
+    """The log's segments, newest first: their names begin with a sequence number. If there are
+    none, other files that etcd would still take for a log."""
     names = [name for name in _entries(folder) if name.endswith(wal.SUFFIX)]
     return sorted(filter(wal.is_segment, names), reverse=True) or sorted(names)
 
 
 def _entries(folder: str) -> set[str]:
-    """What is in a folder; nothing when it is not there."""
+    """The names in a folder; empty if it does not exist."""
     try:
         return set(os.listdir(folder))
     except FileNotFoundError:
@@ -156,8 +157,8 @@ def _entries(folder: str) -> set[str]:
 
 
 def _head(segment: str) -> bytes:
-    """The first bytes of a segment; raises OSError, also when it went since it was listed: that
-    would look like one that was never written, and somebody else is at work here."""
+    """The first bytes of a segment. Raises OSError, also if it was deleted after it was listed:
+    otherwise it would look as if it was never written, and something else is changing this log."""
     head = read(segment, wal.HEAD)
     if head is None:
         raise FileNotFoundError(2, "No such file or directory", segment)
@@ -180,13 +181,13 @@ def _content(file: io.FileIO, path: str, limit: int) -> bytes:
     try:
         while piece := file.read(limit - len(content)):
             content += piece
-    except OSError as error:  # does not say what was read
+    except OSError as error:  # an error of a read has no path
         raise OSError(error.errno, error.strerror, path) from error
     return content
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Without blocking: opening a pipe would wait for ever."""
+    """Opens without blocking: to open a pipe could wait for ever."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -199,7 +200,7 @@ def _has_leftovers(volume: str) -> bool:
 
 
 def _make_room(volume: str) -> None:
-    """Folders for data and for a first start, both without anything in them."""
+    """Makes empty folders for the data and for a first start."""
     if _has_leftovers(volume):
         _move_aside(volume, "data")
     if _entries(os.path.join(volume, configuration.FIRST_LOG)):
@@ -219,14 +220,14 @@ def _make_folders(volume: str, path: str) -> None:
     folder = volume
     for name in path.split("/"):
         parent, folder = folder, os.path.join(folder, name)
-        with suppress(FileExistsError):  # by a run that may have died before it was synced
+        with suppress(FileExistsError):  # by a run that may have died before the sync
             os.mkdir(folder, 0o700)
         sync(parent)
 
 
 def _link_log(volume: str) -> None:
-    """Lead the path of the configuration to that of the first start: the last step of a ticket."""
+    """Links the path of the log to the empty log of a first start: the last step of a ticket."""
     member = os.path.join(volume, "data", "member")
-    with suppress(FileExistsError):  # of an earlier ticket: anything else was moved aside
+    with suppress(FileExistsError):  # from an earlier ticket: anything else was moved aside
         os.symlink(configuration.LINK, os.path.join(member, "wal"))
     sync(member)

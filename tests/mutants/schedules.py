@@ -95,7 +95,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHELL,
-        "if after:  # 0: it goes on at once",
+        "if after:  # 0: the next pass comes at once",
         "if True:  # at once",
         "a run that was missed makes the API server's failures forgotten",
     ),

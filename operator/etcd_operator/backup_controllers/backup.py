@@ -1,7 +1,7 @@
-"""One pass over one EtcdBackup: look, decide, do one thing, tell.
+"""One pass over one EtcdBackup: observe, decide, do one thing, report.
 
-There is no watch on Jobs: the Job of a run is read while the run is under way, and the events of
-its pods, which are watched, bring the next pass. A backup that is made costs nothing.
+Jobs are not watched. The Job of a run is read while the run is under way; its pods are watched, and
+their events bring the next pass. A backup that is finished costs nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from etcd_stateful.manifests.trial_job import trial_job
 log = logging.getLogger(__name__)
 
 _NO_MATTER: Final[Json] = {}
-"""In place of a claim, where there is none to look at."""
+"""Stands in for the claim if none has to be looked at."""
 
 Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
@@ -86,9 +86,9 @@ class Backups:
         self._unanswered = Unanswered()
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+        """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
 
-        Raises KubeError, which the queue logs and backs off from.
+        Raises KubeError, which the queue logs and retries with back-off.
         """
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
@@ -129,7 +129,7 @@ class Backups:
         return await self._do(body, backup, step, seen.target)
 
     async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
-        """Of an object that is being deleted."""
+        """Makes a pass over an EtcdBackup that is being deleted."""
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         name = plan.job_name(backup, deletion.deletion_of(backup))
@@ -150,8 +150,8 @@ class Backups:
         return await self._do(body, backup, step)
 
     async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
-        """The Job that may still store something: the one that the status names, or one that was
-        made since. The deletion itself has counted as an edit."""
+        """The Job that may still store something: the one that the status names, or one created
+        since. The deletion has raised the generation, so the run of the previous one is meant."""
         before = replace(backup, generation=backup.generation - 1)
         run, told = self._due(body, before), str((body.get("status") or {}).get("job") or "")
         names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
@@ -174,7 +174,7 @@ class Backups:
         stored: Json = body.get("status") or {}
         run = self._due(body, backup)
         name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
-        # Before it is due none was made, but by a clock that was ahead; that one is told of.
+        # Before a run is due it has no Job, unless a clock was ahead; then the status names it.
         due = run is not None and (run.due <= now or stored.get("job") == name)
         job = await self._jobs.find(backup, name) if due else None
         claim = await self._claim(backup) if due and job is None else _NO_MATTER
@@ -197,7 +197,7 @@ class Backups:
         return await self._jobs.find(backup, plan.job_name(backup, plan.trial_of(run)))
 
     async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
-        """The Job of another run that may not be over. Once one is, it is not asked for again."""
+        """The Job of an earlier run that may not be over. One that is over is not read again."""
         named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
         if named in ("", name) or (told and named == naming.backup_job(backup.name, told)):
             return None
@@ -259,14 +259,14 @@ class Backups:
                 await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
 
     def _warn(self, body: Json, words: str) -> None:
-        """Once, however often it is tried."""
+        """Logs the words once, however often the step is tried."""
         key = key_of(body)
         if self._warned.get(key) != words:
             self._warned[key] = words
             log.warning("%s", words)
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
-        """With the image that the cluster has its etcd from, where it is one of ours."""
+        """With the etcd image of the EtcdCluster, if it is known, else with the default one."""
         of = recorded_of(self._store, backup)
         repository = ((of or {}).get("spec") or {}).get("repository") or DEFAULT_REPOSITORY
         return trial_job(
@@ -279,8 +279,8 @@ class Backups:
         )
 
     async def _note(self, body: Json, run: Run, job: str) -> None:
-        """On record before it is made: nobody could tell of it after an edit, and two would write
-        under one name."""
+        """Records the Job before it is created. Otherwise nobody would know of it after an edit of
+        the spec, and two Jobs could write under one name."""
         told = status.render(body, run, Tell("", ""), job=job, began="", now=self._now())
         await self._write(body, told)
 
@@ -303,8 +303,8 @@ class Backups:
             self._store.put(ETCD_BACKUPS, written)
 
     async def _begin(self, body: Json, backup: EtcdBackup) -> Json:
-        """Also on record in the object's own metadata, which comes along where it is brought back.
-        Of many, each has a name in the store that no other has."""
+        """Records the start in an annotation too, which a backup tool keeps when it recreates the
+        object. Periodic and scheduled backups do not need it: each has its own key in the store."""
         if backup.begun_as or backup.periodic or backup.scheduled:
             return body
         metadata = body["metadata"]
@@ -348,8 +348,8 @@ def _is_members(claim: Json | None) -> bool:
 
 
 def _stranded(body: Json, error: Rejected) -> str:
-    """The way out for one that is being deleted and held by our finalizer, without the right to do
-    anything about it: as where the Role went before it, with the namespace of both."""
+    """The way out if our finalizer holds an object that is being deleted, and the operator lacks
+    the permission to act: for example, if its Role was deleted first, along with the namespace."""
     metadata = body["metadata"]
     held = "deletionTimestamp" in metadata and deletion.FINALIZER in _finalizers(body)
     if not held or not error.forbidden:
@@ -364,5 +364,5 @@ def _stranded(body: Json, error: Rejected) -> str:
 
 
 def _last(body: Json) -> str:
-    """Location of the last one that has succeeded, which with `verify` is the last proven one."""
+    """Location of the last backup that succeeded, which with `verify` is the last proven one."""
     return str((body.get("status") or {}).get("location") or "")

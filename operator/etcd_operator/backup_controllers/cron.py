@@ -1,8 +1,7 @@
-"""When a schedule is due, by its cron expression and time zone: functions of given moments.
+"""When a schedule is due, by its cron expression and time zone. Nothing here reads the clock.
 
-As in Debian's cron, what falls into the hour that a clock skips comes right after it, what falls
-into the hour that a clock repeats comes once, and what comes every hour or minute goes on by the
-real ones.
+As in Debian's cron, a run in the hour that a clock change skips comes right after it, and a run in
+the hour that it repeats comes once. Runs in every hour or minute follow real time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule
 from etcd_stateful.backup.schedules import Due
 
 MOST_COUNTED: Final = 1000
-"""More moments than that are counted as that many."""
+"""A larger number of moments is counted as this many."""
 
 _FIRST_WINDOW: Final = 3600
 
@@ -41,17 +40,17 @@ class Calendar:
 
     @property
     def period(self) -> int:
-        """Seconds from one moment to the next where they are closest, as if there were some in
-        each hour: the same number at any time of the year, and an hour at most."""
+        """The shortest time between two moments in seconds, as if there were some in each hour. It
+        is the same at any time of the year, and at most an hour."""
         around = [*self._minutes, self._minutes[0] + 60]
         return 60 * min(later - sooner for sooner, later in pairwise(around))
 
     def upcoming(self, after: float) -> int:
-        """The first moment later than that. There is one: days that never come are refused."""
+        """The first moment later than that. There always is one: impossible dates are refused."""
         return next(self._moments(after))
 
     def due(self, after: float, until: float) -> Due | None:
-        """What lies later than `after`, and not later than `until`."""
+        """The moments later than `after`, and not later than `until`; None if there are none."""
         found = list(islice(self._between(after, until), MOST_COUNTED + 1))
         if not found:
             return None
@@ -63,7 +62,7 @@ class Calendar:
         return Due(found[-1], count, found[-2])
 
     def _newest(self, until: float) -> list[int]:
-        """Two or more, without going through all of them."""
+        """The last two or more moments, without going through all of them."""
         seconds = _FIRST_WINDOW
         while len(found := list(self._between(until - seconds, until))) < 2:
             seconds *= 2
@@ -76,7 +75,7 @@ class Calendar:
             yield moment
 
     def _moments(self, after: float) -> Iterator[int]:
-        """In their order, each once: where clocks change, `cronsim` may say one twice."""
+        """In order, each once: when clocks change, `cronsim` may yield a moment twice."""
         last = after
         for found in CronSim(self._cron, datetime.fromtimestamp(after, self._zone)):
             moment = int(found.timestamp())

@@ -1,4 +1,4 @@
-"""The Jobs of EtcdBackups as they are: read from the API server, with what their pods tell."""
+"""Reads the Jobs of backups and restores from the API server, with what their pods report."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={namin
 PROGRESS_SECONDS: Final = 1.0
 
 Owned = EtcdBackup | EtcdRestore
-"""What has Jobs of this kind."""
+"""The objects that have such Jobs."""
 
 AskProgress = Callable[[str], Awaitable[Progress | None]]
-"""Of the pod at an address."""
+"""Asks the pod at an address."""
 
 
 async def ask_progress(address: str) -> Progress | None:
-    """None where nobody answers: the backup goes on all the same."""
+    """The progress of a backup; None if its pod does not answer, which is no problem."""
     try:
         async with asyncio.timeout(PROGRESS_SECONDS):
             reader, writer = await asyncio.open_connection(address, orders.PROGRESS_PORT)
@@ -68,13 +68,13 @@ class BackupJobs:
         self._wall_clock = wall_clock
 
     async def find(self, backup: Owned, name: str) -> Job | None:
-        """Raises KubeError."""
+        """Reads a Job; None if there is none. Raises KubeError."""
         raw = await self._kube.get(JOBS, backup.namespace, name)
         return await self._read(backup, raw) if raw else None
 
     async def delete(self, backup: Owned, step: DeleteJob) -> None:
-        """Raises KubeError. Its pod has time to end what it is at: as long as it has, the Job stays
-        to be seen."""
+        """Deletes a Job; raises KubeError. Its pod gets time to finish, and until the pod is gone
+        the Job can still be read."""
         await self._kube.delete(
             JOBS,
             backup.namespace,
@@ -111,7 +111,7 @@ class BackupJobs:
         )
 
     async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:
-        """The newest pod of the Job. Of one that is over the store may not know the end yet."""
+        """The newest pod of the Job. If the Job is over, the store may not show that pod's end."""
         resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
         known = self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
         found = jobs.newest(jobs.of_job(known, job))
@@ -139,7 +139,7 @@ class BackupJobs:
 
 
 def _said(pod: Any) -> Said:
-    """By the container that the Job is about; or by the first before it that failed."""
+    """What the Job's own container reports, or else the container before it that failed."""
     if text := jobs.message(pod, CONTAINER):
         return _with_cause(outcome.parse(text), pod)
     if text := jobs.message(pod, FETCH):
@@ -157,7 +157,7 @@ def _said(pod: Any) -> Said:
 
 
 def _with_cause(said: Said, pod: Any) -> Said:
-    """A trial that has waited in vain for an etcd that fails is told by that one's last words."""
+    """If a trial restore timed out because its etcd fails, gives the reason why etcd fails."""
     failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
     if failure is None or failure.reason != "TimedOut" or not why:
         return said
@@ -166,7 +166,7 @@ def _with_cause(said: Said, pod: Any) -> Said:
 
 
 def _ordered(raw: Json) -> Place | None:
-    """Where its pod is told to look; None where it is not a Job of this version."""
+    """The store in the Job's order; None if the order cannot be read."""
     try:
         told = raw["spec"]["template"]["spec"]["containers"][0]["env"]
         said = {one["name"]: one.get("value", "") for one in told}

@@ -1,4 +1,4 @@
-"""One pass over one EtcdRestore: look, decide, do one thing, tell."""
+"""One pass over one EtcdRestore: observe, decide, do one thing, report."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class Restores:
         self._unanswered = Unanswered()
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+        """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
 
-        Raises KubeError, which the queue logs and backs off from.
+        Raises KubeError, which the queue logs and retries with back-off.
         """
         body = self._store.get(ETCD_RESTORES, *key)
         if body is None or "deletionTimestamp" in body["metadata"] or restores.is_over(body):
@@ -124,7 +124,7 @@ class Restores:
         return seconds_since(told.get("lastTransitionTime"), self._wall_clock())
 
     async def _with_backup(self, seen: Seen) -> Seen:
-        """With the EtcdBackup that the spec names, if it names one."""
+        """Adds the EtcdBackup that the spec names, if it names one."""
         restore = seen.restore
         if not isinstance(restore.source, BackupRef):
             return seen

@@ -1,7 +1,7 @@
-"""One pass over one EtcdBackupSchedule: look, decide, do one thing, tell.
+"""One pass over one EtcdBackupSchedule: observe, decide, do one thing, report.
 
-What it looks at is in memory; before anything is deleted, its EtcdBackups are listed anew and the
-decision is made once more.
+It observes what is in memory. Before anything is deleted, the schedule's EtcdBackups are listed and
+the decision is made again.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Schedules:
         self._began: float | None = None
         self._unanswered = Unanswered()
         self._unmade: dict[Key, str] = {}
-        """What the API server said, as the last passes came to nothing."""
+        """What the API server said, if the last passes failed."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+        """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
 
-        Raises KubeError, which the queue logs and backs off from.
+        Raises KubeError, which the queue logs and retries with back-off.
         """
         if self._began is None:
             self._began = self._wall_clock()
@@ -95,7 +95,7 @@ class Schedules:
         except Unavailable as error:
             await self._not_done(body, error)
             raise
-        if after:  # 0: it goes on at once, as a run was told as missed and none is made yet
+        if after:  # 0: the next pass comes at once: a missed run was reported, none made yet
             self._mended(key)
         return after
 
@@ -149,7 +149,7 @@ class Schedules:
         return found is not None and name not in (one.name for one in made)
 
     def _record(self, body: Json, schedule: EtcdBackupSchedule, now: float) -> Record:
-        """As the status has it; where somebody has emptied that, since the object was made."""
+        """From the status; if somebody has emptied that, from the creation of the object on."""
         stored: Json = body.get("status") or {}
         began = created(body) or now
         missed = stored.get("missedRuns")
@@ -198,7 +198,7 @@ class Schedules:
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, rfc3339(moment))
-        # Not put into the store: the watch's news of it is what its own queue waits for.
+        # Not put into the store: the EtcdBackup's own queue waits for the event of the watch.
         await self._kube.create(ETCD_BACKUPS, manifest)
         log.info("created EtcdBackup %s", manifest["metadata"]["name"])
 

@@ -1,4 +1,4 @@
-"""The EtcdCluster that an EtcdBackup is of, as the watches have brought it."""
+"""The EtcdCluster that an EtcdBackup backs up, as the watches show it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from etcd_stateful.manifests.statefulset import links_of
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:
     """How to reach the cluster that `spec.clusterRef` names.
 
-    None where none is named, where it is not there, and where its spec is refused.
+    None if no cluster is named, if it does not exist, or if its spec is refused.
     """
     if not backup.cluster:
         return None
@@ -49,7 +49,7 @@ def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:
 
 
 def _endpoints(store: Store, cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
-    """Of every member by name: behind the Service nobody could choose one."""
+    """The endpoint of each member: behind the Service, the Job could not choose a member."""
     listed = (body.get("status") or {}).get("members") or {}
     names = {*listed.get("ready", ()), *listed.get("unready", ())}
     found = {naming.ordinal_of(cluster.name, name) for name in names}
@@ -58,7 +58,7 @@ def _endpoints(store: Store, cluster: EtcdCluster, body: Json) -> tuple[str, ...
 
 
 def _endpoint(store: Store, cluster: EtcdCluster, ordinal: int) -> str:
-    """With TLS where its pod has it: not every one does while that is turned on or off."""
+    """With TLS if its pod has it: while TLS is turned on or off, not every pod does."""
     name = naming.pod(cluster.name, ordinal)
     raw = store.get(PODS, cluster.namespace, name) or {}
     levels = levels_in(raw.get("spec") or {}) or cluster.links.levels
@@ -68,7 +68,7 @@ def _endpoint(store: Store, cluster: EtcdCluster, ordinal: int) -> str:
 
 
 def _parsed(store: Store, body: Json) -> EtcdCluster | None:
-    """With the links that it runs with; the spec may have come to say others."""
+    """The cluster with the links that it runs with; the spec may say others by now."""
     try:
         cluster = parse_cluster(body)
     except RefusedCluster:

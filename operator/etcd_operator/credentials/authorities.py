@@ -1,7 +1,7 @@
-"""What the Secret of a managed authority holds while it is rotated, and each turn of that.
+"""The Secret of a managed authority during its rotation, and how each step changes it.
 
-Pure: bytes go in and come out. The authority that signs is always under the same two keys; a
-successor, or whom it has succeeded, lies beside it.
+Pure: bytes go in and come out. The authority that signs is always under the same two keys. Its
+successor or its predecessor is beside it, under other keys.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from etcd_stateful.membership.steps import RotationStep
 from etcd_stateful.observed.certificates import Stage
 
 Changes = dict[str, bytes | None]
-"""By key of the Secret; None for one that goes."""
+"""By key of the Secret; None for a key to remove."""
 
 
 def trusted(data: Mapping[str, bytes]) -> list[x509.Certificate]:
-    """Whom to trust, the oldest first; raises ValueError for what is no certificate."""
+    """The authorities to trust, oldest first; raises ValueError if one cannot be parsed."""
     names = (PREDECESSOR_FILE, AUTHORITY_FILES.certificate, SUCCESSOR_FILES.certificate)
     return [x509.load_pem_x509_certificate(data[name]) for name in names if name in data]
 
@@ -36,7 +36,7 @@ def digest(certificate: x509.Certificate) -> str:
 
 
 def signer(data: Mapping[str, bytes]) -> str:
-    """The digest of who signs."""
+    """The digest of the authority that signs."""
     return digest(x509.load_pem_x509_certificate(data[AUTHORITY_FILES.certificate]))
 
 
@@ -47,7 +47,7 @@ def stage(data: Mapping[str, bytes]) -> Stage:
 
 
 def generation(data: Mapping[str, bytes]) -> int:
-    """Raises ValueError for what is no number."""
+    """The number of the authority, 1 if none is given; raises ValueError if it is invalid."""
     text = data.get(GENERATION_FILE, b"1")
     if not text.isdigit() or len(text) > 9 or not int(text):
         raise ValueError("not a generation")
@@ -61,7 +61,7 @@ def turned(
 
     Args:
         generation: of the authority that signs afterwards.
-        made: content of the Secret of a new authority, for the beginning.
+        made: for the step `begin`, the content of the Secret of a new authority.
     """
     now, following = AUTHORITY_FILES, SUCCESSOR_FILES
     match kind:

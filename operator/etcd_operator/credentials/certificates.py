@@ -1,7 +1,7 @@
-"""Looks at the Secrets with a cluster's certificates, and keeps what the operator shows etcd.
+"""Looks at the Secrets with a cluster's certificates, and keeps what the operator presents to etcd.
 
-Those of ours are in the store, a user's are read (`provided.py`); what cert-manager writes is
-looked at before it becomes one of ours (`issued.py`).
+The operator's own Secrets are in the store, a user's are read (`provided.py`). What cert-manager
+writes is looked at before it is copied into one of the operator's (`issued.py`).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class CertificateLook:
             memory.pop(key, None)
 
     def identity(self, cluster: EtcdCluster) -> Identity | None:
-        """What the operator shows etcd, of the last look; None where there is nothing usable."""
+        """What the operator presents to etcd, as of the last look; None if nothing is usable."""
         return self._identities.get(cluster.key)
 
     async def onto(self, base: Observation) -> Observation:
-        """The observation with the certificates that are there, and whose they are."""
+        """The observation with the certificates that exist, and with Secrets of other owners."""
         cluster = base.cluster
         to_come = replace(base, cluster=replace(cluster, links=switch.next_links(base)))
         if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
@@ -68,7 +68,7 @@ class CertificateLook:
             return replace(base, certificates=Certificates(self._wall_clock()))
         ours, now_theirs = (*managed(cluster), *issued(cluster)), provided_needs(base)
         look = await self._issued.look(cluster)
-        # Those of users are looked at before anything is made to need them.
+        # Secrets of users are looked at before anything is changed to need them.
         theirs = (*now_theirs, *(one for one in provided_needs(to_come) if one not in now_theirs))
         self._secrets.keep(cluster, {need.secret for need in theirs})
         taken = await self._taken(
@@ -108,14 +108,14 @@ class CertificateLook:
         return rotation.with_trust(found_all)
 
     async def _taken(self, cluster: EtcdCluster, needs: list[Need]) -> tuple[Foreign, ...]:
-        """Those of others under names that will be needed."""
+        """Secrets of other owners under names that will be needed."""
         names = sorted({need.secret for need in needs})
         raws = [await self._finder.find(SECRETS, cluster.namespace, name) for name in names]
         found = (reading.foreign(cluster, "Secret", raw) for raw in raws if raw is not None)
         return tuple(one for one in found if one is not None)
 
     def _made(self, cluster: EtcdCluster, look: Look, now: float) -> dict[str, Issued]:
-        """What has come of each Certificate."""
+        """What cert-manager has made of each Certificate."""
         made = {}
         for need in map(as_issued, issued(cluster)):
             link = cluster.links.peer if need.role == "peer" else cluster.links.client
@@ -130,8 +130,8 @@ class CertificateLook:
     def _strangers(
         self, cluster: EtcdCluster, theirs: Sequence[Need], good: Mapping[str, Json], now: float
     ) -> list[tuple[Need, str]]:
-        """What is good by itself, and not by the authorities that the other end of its link is
-        given: members go by one Secret, and the operator by another."""
+        """Certificates that are good by themselves, but not by the authorities that the other end
+        of the link uses: members have one Secret, and the operator has another."""
         client = {need.role: need for need in theirs if need.role in good and need.role != "peer"}
         if len(client) < 2:
             return []

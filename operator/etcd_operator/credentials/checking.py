@@ -1,7 +1,7 @@
-"""Whether the certificate in a Secret is what a cluster's links need, and what is wrong with it.
+"""Checks whether the certificate in a Secret is what a cluster's links need.
 
-Pure: bytes and a time go in. What it says names the key of the Secret, and never what a private key
-holds. Only what a handshake would fail at is refused.
+Pure: bytes and a time go in. Messages name the key of the Secret, and never quote a private key.
+Only what would make a handshake fail is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from etcd_stateful.certificates import (
 from etcd_stateful.observed.certificates import Stage
 
 MANY_NAMES = 3
-"""How many of those that are missing are named."""
+"""How many of the missing names a message lists."""
 
 
 SMALLEST_RSA = 1024
@@ -40,12 +40,12 @@ KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} bits or
 
 
 class Unusable(ValueError):
-    """Why, beginning with the key of the Secret."""
+    """Why the certificate cannot be used. The message begins with the key of the Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """From when to when one of the files is good; seconds since 1970."""
+    """From when to when the certificate in one of the files is valid; seconds since 1970."""
 
     key: str
     begins: float
@@ -59,7 +59,7 @@ class Examined:
     problem: str = ""
     certificate: Validity = Validity("", 0.0, 0.0)
     above: tuple[Validity, ...] = ()
-    """Of whoever has signed it, up to the authority."""
+    """Of its signers, up to the authority."""
     digest: str = ""
     """Of the authority that has signed it."""
 
@@ -70,11 +70,11 @@ class Examined:
     pinned: str = ""
     stage: Stage = ""
     generation: int = 1
-    """As in `observation.Certificate`."""
+    """As in `observed.certificates.Certificate`."""
 
     @property
     def ends(self) -> float:
-        """When the first of all that it needs does."""
+        """When it or the first of its signers expires."""
         return min(one.ends for one in (self.certificate, *self.above))
 
 
@@ -88,13 +88,13 @@ def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
 
 
 def beside(need: Need, other: Need) -> Need:
-    """The certificate as it is needed by whoever trusts the authorities in another Secret."""
+    """The same need, but with the authorities in another Secret."""
     bundle = f"{other.files.authority} of Secret {other.secret}"
     return replace(need, files=need.files._replace(authority=bundle))
 
 
 def problem_at(examined: Examined, now: float) -> str:
-    """What is wrong with it at that time; empty for one that is good."""
+    """What is wrong with it at that time; empty if it is good."""
     if examined.problem:
         return examined.problem
     for one in (examined.certificate, *examined.above):
@@ -140,7 +140,7 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
 
 
 def _with_rotation(need: Need, data: Mapping[str, bytes], found: Examined) -> Examined:
-    """With what a rotation has put beside the authority, which must be whole."""
+    """Adds what a rotation has put beside the authority; raises Unusable if that is incomplete."""
     stage = rotating.stage(data)
     if stage == "overlap":
         following = replace(need, files=SUCCESSOR_FILES)
@@ -180,7 +180,7 @@ def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) ->
     try:
         key = serialization.load_pem_private_key(data[name], password=None)
     except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
-        # Not chained: what the parser says may quote what it was given.
+        # Not chained: the parser's message may quote its input.
         raise Unusable(f"{name} is no private key in PEM form without a password") from None
     if _public(key.public_key()) != _public(leaf.public_key()):
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
@@ -189,7 +189,7 @@ def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) ->
 
 
 def _is_of_a_kind_for_tls(key: object) -> bool:
-    """Whether Go's TLS, and so etcd's, shows certificates of such a key."""
+    """Whether Go's TLS, and so etcd, can use certificates with such a key."""
     match key:
         case ec.EllipticCurvePrivateKey():
             return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1)
@@ -211,7 +211,7 @@ def _above(
     chain: Sequence[x509.Certificate],
     authorities: Sequence[x509.Certificate],
 ) -> list[x509.Certificate]:
-    """Who has signed the leaf, and who them: by way of what follows it, up to an authority."""
+    """The signers of the leaf, through the intermediates that follow it, up to an authority."""
     path = [leaf]
     for _ in range(len(chain) + 1):
         if found := _signer(path[-1], authorities):
@@ -226,8 +226,8 @@ def _above(
 def _signer(
     certificate: x509.Certificate, among: Sequence[x509.Certificate]
 ) -> x509.Certificate | None:
-    """The one that is good for the longest: beside an authority that was renewed with its key may
-    be that of before, and handshakes take either."""
+    """The signer that is valid for the longest. If an authority was renewed with the same key, its
+    old certificate may be beside the new one, and handshakes accept either."""
     found = (one for one in among if _has_signed(one, certificate))
     return max(found, key=lambda one: one.not_valid_after_utc, default=None)
 
@@ -241,7 +241,7 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> b
 
 
 def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
-    """Whether it may sign what it has signed.
+    """Raises Unusable if it may not sign what it has signed.
 
     Args:
         below: how many authorities are between it and the leaf.
@@ -264,7 +264,7 @@ def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
 
 
 def _check_usages(need: Need, name: str, certificate: x509.Certificate) -> None:
-    """Of the leaf, and of whoever has signed it: those bound what it is good for."""
+    """Checks the leaf or one of its signers: the signers' usages limit those of the leaf."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -302,8 +302,8 @@ def _check_names(need: Need, leaf: x509.Certificate) -> None:
 
 
 def _check_callers(need: Need, names: set[str]) -> None:
-    """Who is called looks up the caller in reverse DNS, and takes a wildcard by that name alone. It
-    ends with Kubernetes' own domain, which is not known here, so any will do."""
+    """A member looks up the name of its caller in reverse DNS, and accepts a wildcard by that name
+    only. It ends with Kubernetes' own domain, which is not known here, so any domain will do."""
     ends = any(one.startswith("*.") and not one.endswith(".svc") for one in names)
     bare = [one for one in need.names if one.endswith(".svc") and one not in names]
     if bare and not ends:

@@ -1,8 +1,8 @@
-"""What cert-manager was asked for, and what it has written.
+"""Looks at what cert-manager was asked for, and at what it has written.
 
-Its Certificates are listed, all of a namespace at once, when one that is needed here has changed
-(`name_changes.py`); where nobody would tell, every now and then. The Secrets carry our labels, so
-the watch tells of a renewal.
+Certificates are listed, all of a namespace at once, when one that is needed here has changed
+(`name_changes.py`). Where changes are not watched, they are listed at intervals. The Secrets carry
+our labels, so the watch of Secrets shows a renewal.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from etcd_stateful.certificates import Need, as_issued, issued
 from etcd_stateful.observed.objects import Foreign
 
 SOON_SECONDS: Final = 2.0
-"""How old the view of the Certificates may be where nobody tells of them, while something is yet to
+"""How old the list of Certificates may be where changes are not watched, while something is yet to
 be issued."""
 
 CALM_SECONDS: Final = 60.0
-"""And while nothing is."""
+"""The same while nothing is yet to be issued."""
 
 NAME: Final = "cert-manager.io/certificate-name"
 ISSUER: Final = (
@@ -48,10 +48,10 @@ _REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """By the name that a Certificate and its Secret have."""
+    """What was found, by the name that a Certificate and its Secret have."""
 
     missing: str = ""
-    """Why there are no Certificates to be had, in words."""
+    """Why Certificates cannot be listed, in words; empty if they can."""
 
     certificates: Mapping[str, Json] = field(default_factory=dict)
     secrets: Mapping[str, Json] = field(default_factory=dict)
@@ -71,10 +71,10 @@ class IssuedLook:
         self._clock = clock
         self._mark = mark
         self._listed: dict[str, tuple[float, str]] = {}
-        """By namespace: when, and why not."""
+        """By namespace: when Certificates were last listed, and why they could not be."""
 
         self._marks: dict[Key, list[int | None]] = {}
-        """Of a cluster's Certificates, when they were last listed for it."""
+        """The marks of a cluster's Certificates when they were last listed for it."""
 
         self._calm: set[Key] = set()
 
@@ -82,7 +82,7 @@ class IssuedLook:
         self._calm.discard(key)
         if self._marks.pop(key, None) is None or any(key[0] == one for one, _ in self._marks):
             return
-        # The last one of its namespace: nobody would list there again, and see what is gone.
+        # The last cluster of its namespace: no further list there would show what is deleted.
         self._listed.pop(key[0], None)
         self._finder.drop_all(CERTIFICATES, key[0])
 
@@ -112,9 +112,9 @@ class IssuedLook:
         return found
 
     async def _list(self, cluster: EtcdCluster, needs: Sequence[Need]) -> str:
-        """Why there are none to be had, in words; empty where the finder has them."""
+        """Lists the Certificates for the finder. Returns why it cannot, in words; else empty."""
         key, now = cluster.key, self._clock()
-        # Before they are listed: what changes meanwhile has another one.
+        # Read before the list: what changes meanwhile gets another mark.
         marks = [self._mark(CERTIFICATES, key, need.secret) for need in needs]
         at, missing = self._listed.get(cluster.namespace, (float("-inf"), ""))
         if self._stands(key, marks, now - at):
@@ -154,7 +154,7 @@ class IssuedLook:
 
 
 def other_issuer(raw: Json, issuer: Issuer | None) -> str:
-    """What is wrong with a Secret that an issuer of before has filled; empty for one of this."""
+    """What is wrong with a Secret that another issuer has filled; empty if this one has."""
     notes = raw["metadata"].get("annotations") or {}
     made_by = tuple(str(notes.get(key, "")) for key in ISSUER)
     if issuer is None or made_by == (issuer.name, issuer.kind, issuer.group):
@@ -163,11 +163,11 @@ def other_issuer(raw: Json, issuer: Issuer | None) -> str:
 
 
 def _is_of(name: str, raw: Json) -> bool:
-    """Whether cert-manager has written it for the Certificate of its name."""
+    """Whether cert-manager has written this Secret for the Certificate of the same name."""
     return (raw["metadata"].get("annotations") or {}).get(NAME) == name
 
 
 def _stranger(cluster: EtcdCluster, name: str, raw: Json) -> Foreign:
-    """cert-manager would write over it."""
+    """A Secret that cert-manager has not written, but would overwrite."""
     known = reading.foreign(cluster, "Secret", raw)
     return known or Foreign("Secret", name, "nobody (cert-manager has not written it)")

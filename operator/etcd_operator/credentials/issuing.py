@@ -1,7 +1,7 @@
-"""Puts keys and certificates into their Secrets.
+"""Writes keys and certificates into their Secrets.
 
-The key of an authority is read for signing, or to change its place, and held for no longer. A key
-is drawn anew for each certificate; nothing of it is logged or leaves the Secret.
+The key of an authority is read only to sign or to move it within its Secret, and is not kept. Each
+certificate gets a new key, which is never logged and never leaves the Secret.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def carry_out(
     step: IssueCertificate | RotateAuthority,
     now: float,
 ) -> Done | Outdated:
-    """Raises KubeError of the kinds Rejected and Unavailable."""
+    """Carries out the step; raises the KubeErrors Rejected and Unavailable."""
     if isinstance(step, RotateAuthority):
         return await _rotate(kube, finder, cluster, step, now)
     return await _issue(kube, finder, cluster, step, now)
@@ -64,10 +64,10 @@ async def put(
     verb: str,
     notes: Mapping[str, str] | None = None,
 ) -> Done | Outdated:
-    """Into the Secret of the resourceVersion that the step names, or into a new one.
+    """Writes the files into the Secret of the step's resourceVersion, or into a new one.
 
     Args:
-        verb: of what was done with the certificate, in the past.
+        verb: what was done with the certificate, in the past tense.
         notes: annotations of the Secret.
     """
     need, where = step.need, (SECRETS, cluster.namespace, step.need.secret)
@@ -109,8 +109,8 @@ async def _rotate(
 def _exactly(
     cluster: EtcdCluster, step: IssueCertificate | TakeCertificate | RotateAuthority
 ) -> Json:
-    """The metadata of the very Secret that was looked at. Its labels come back with the write if
-    someone took them: without them no watch tells of it."""
+    """Metadata for a patch of exactly the Secret that was looked at. It restores our labels if
+    someone removed them: without them no watch shows the Secret."""
     labels = naming.labels(cluster.name)
     return {"resourceVersion": step.resource_version, "labels": labels}
 
@@ -118,7 +118,7 @@ def _exactly(
 async def _write(
     finder: Finder, where: tuple[Resource, str, str], writing: Awaitable[Json]
 ) -> Outdated | None:
-    """None once it is written."""
+    """Awaits the write. None if it succeeds; Outdated if the Secret has changed in between."""
     try:
         finder.take(SECRETS, await writing)
     except Conflict as error:
@@ -128,7 +128,7 @@ async def _write(
 
 
 def _unmounted(step: IssueCertificate | TakeCertificate, known: Json) -> list[str]:
-    """The files that pods of before had mounted, and none does any more."""
+    """The pinned files that no pod mounts any more."""
     bundle = step.need.files.authority
     found = ((key, pinned_in(bundle, key)) for key in known.get("data") or {})
     return [key for key, trust in found if trust and trust not in step.mounted]
@@ -139,7 +139,7 @@ def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def contents(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    """A Secret's data; what is no base64 is left out."""
+    """A Secret's data, decoded; what is not base64 is left out."""
     found = {}
     for key, text in (secret.get("data") or {}).items():
         try:

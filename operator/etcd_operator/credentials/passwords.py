@@ -1,6 +1,6 @@
-"""Passwords of etcd's users, from the Secrets that `spec.auth` names.
+"""Reads the passwords of etcd's users from the Secrets that `spec.auth` names.
 
-They are held in memory and nowhere else: the planner is told only whether one can be used.
+They are kept in memory only. The planner learns no more than whether one can be used.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.membership.observation import Observation
 
 LONGEST: Final = 72
-"""What bcrypt takes; etcd refuses a longer one."""
+"""Bytes that bcrypt accepts; etcd refuses a longer password."""
 
 
 class _Unusable(ValueError):
-    """Why, beginning with the Secret."""
+    """Why a password cannot be used, in words."""
 
 
 class PasswordLook:
@@ -46,16 +46,16 @@ class PasswordLook:
         self._since.pop(key, None)
 
     def of(self, cluster: EtcdCluster) -> Mapping[str, str]:
-        """Usable ones by user, of the last look."""
+        """The usable passwords by user, as of the last look."""
         return self._found.get(cluster.key, {})
 
     def since(self, cluster: EtcdCluster) -> float:
-        """When they were first seen to be as they are; what etcd said before is of other ones."""
+        """When the present passwords were first seen; what etcd said before is about others."""
         return self._since.get(cluster.key, float("-inf"))
 
     async def unchanged(self, cluster: EtcdCluster, user: str) -> str | None:
-        """The user's password, from its Secret as it is now; None where it is not that of the last
-        look. An operator that was stopped for a while would set one that was changed since."""
+        """The user's password, from its Secret as it is now; None if it is not that of the last
+        look. Otherwise an operator that was stopped for a while could set an outdated password."""
         named = cluster.auth.users if cluster.auth else ()
         where = next((one.secret for one in named if one.name == user), None)
         if where is None:
@@ -67,7 +67,7 @@ class PasswordLook:
         return password if password == self.of(cluster).get(user) else None
 
     async def onto(self, base: Observation) -> Observation:
-        """The observation with what is wrong with each password."""
+        """The observation with what is wrong with each password; empty if nothing is."""
         cluster, auth = base.cluster, base.cluster.auth
         key = cluster.key
         if auth is None:
@@ -101,7 +101,7 @@ def _password(where: SecretKey, raw: Json | None) -> str:
     try:
         password = content.decode()
     except UnicodeDecodeError:
-        # Not chained: what the decoder says quotes what it was given.
+        # Not chained: the decoder's message quotes its input.
         raise _Unusable(f"{where.key} of Secret {where.name} is no text in UTF-8") from None
     if not password:
         raise _Unusable(f"{where.key} of Secret {where.name} is empty")

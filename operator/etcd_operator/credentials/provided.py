@@ -1,7 +1,8 @@
-"""Secrets that users provide, as last read.
+"""Reads Secrets that users provide, and keeps them.
 
 They carry no label of ours, so the store does not have them. They are read again when the spec has
-changed or they have, as far as that is heard of (`name_changes.py`); otherwise at intervals.
+changed, or when they have (`name_changes.py`). Where changes are not watched, they are read again
+at intervals.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from etcd_operator.kube.name_changes import Mark, unheard
 from etcd_stateful.api.cluster import EtcdCluster
 
 MENDED_SECONDS: Final = 2.0
-"""How old the view of a user's Secret may be while something is wrong with it."""
+"""How old the copy of a Secret may be while something is wrong with it, if it is not watched."""
 
 GOOD_SECONDS: Final = 30.0
-"""And while nothing is."""
+"""The same while nothing is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ProvidedSecrets:
         self._reads.pop(key, None)
 
     def keep(self, cluster: EtcdCluster, names: Container[str]) -> None:
-        """Forgets what the cluster names no more: keys and passwords of others' making."""
+        """Forgets Secrets that the cluster no longer names: they hold users' keys and passwords."""
         reads = self._reads.get(cluster.key, {})
         for name in [one for one in reads if one not in names]:
             del reads[name]
@@ -60,16 +61,16 @@ class ProvidedSecrets:
         return await self.read_again(cluster, name)
 
     async def read_again(self, cluster: EtcdCluster, name: str) -> Json | None:
-        """Whatever was read or heard of before."""
+        """Reads the Secret now, even if its copy is up to date."""
         key = cluster.key
-        # Before it is read: what changes meanwhile has another mark.
+        # Taken before the read: what changes meanwhile gets another mark.
         now, mark = self._clock(), self._mark(SECRETS, key, name)
         raw = await self._kube.get(SECRETS, cluster.namespace, name)
         self._reads.setdefault(key, {})[name] = _Read(now, cluster.generation, raw, mark)
         return raw
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
-        """Has these read again soon, as what is wrong with them may be mended."""
+        """Makes these be read again soon, as their user may correct what is wrong with them."""
         reads = self._reads.get(cluster.key, {})
         earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
         for name in bad:

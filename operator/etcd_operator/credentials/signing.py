@@ -1,6 +1,6 @@
-"""Keys and certificates, made as `etcd_stateful.certificates` describes them.
+"""Makes keys and certificates as `etcd_stateful.certificates` describes them.
 
-Pure but for the random keys. A key is drawn anew for each certificate; nothing of it is logged.
+Pure except for the random keys. Each certificate gets a new key, which is never logged.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from etcd_stateful.certificates import (
 )
 
 LONGEST_SUBJECT: Final = 64
-"""Of a common name, by RFC 5280."""
+"""The limit for a common name, by RFC 5280."""
 
 
 class CannotSign(Exception):
-    """The authority's Secret does not hold what it takes."""
+    """The authority's Secret lacks what is needed to sign."""
 
 
 def make(
     need: Need, authority: Mapping[str, bytes], now: float, generation: int = 1
 ) -> dict[str, bytes]:
-    """The content of the Secret.
+    """Makes the content of the Secret; raises CannotSign.
 
     Args:
-        authority: content of the Secret of the authority; not looked at for an authority itself.
-        generation: of an authority.
+        authority: the content of the authority's Secret; unused if an authority is made.
+        generation: the number of the authority, if one is made.
     """
     if need.role == "authority":
         return _make_authority(need, now, generation)
@@ -60,7 +60,7 @@ def make(
 
 
 def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]:
-    """Each generation has a name of its own."""
+    """Each generation has its own subject."""
     key = ec.generate_private_key(ec.SECP256R1())
     number = f"-{generation}" if generation > 1 else ""
     name = _name(need.subject[: LONGEST_SUBJECT - len(number)] + number)
@@ -80,7 +80,7 @@ def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]
 def _pinned(
     need: Need, authority: Mapping[str, bytes], trusted: list[x509.Certificate], bundle: bytes
 ) -> dict[str, bytes]:
-    """The bundle under a name that is its own, for pods; only once there was a rotation."""
+    """The bundle once more under its pinned name, for pods; only from the first rotation on."""
     rotated = len(trusted) > 1 or authorities.generation(authority) > 1
     if not rotated or need.role not in ("peer", "server"):
         return {}
@@ -126,7 +126,7 @@ def _signer(
         certificate = x509.load_pem_x509_certificate(authority[AUTHORITY_FILES.certificate])
         key = serialization.load_pem_private_key(authority[AUTHORITY_FILES.key], password=None)
     except (KeyError, ValueError, TypeError):
-        # Not chained: what the parser says may quote what it was given.
+        # Not chained: the parser's message may quote its input.
         raise CannotSign(f"Secret {need.signed_by} holds no authority") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CannotSign(f"Secret {need.signed_by} holds a key of another kind")

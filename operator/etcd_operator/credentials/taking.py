@@ -1,6 +1,6 @@
-"""Takes what an issuer has made into use: into the Secrets that members and clients mount.
+"""Copies what an issuer has made into the Secrets that members and clients mount.
 
-The planner has chosen by digests, so what is written is what was looked at, or nothing is.
+The planner has chosen it by digests, so either exactly what was looked at is written, or nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from etcd_stateful.certificates import Need, as_issued, pinned_file, trust_of
 from etcd_stateful.membership.steps import TakeCertificate
 
 Held = Mapping[Need, Mapping[str, bytes]]
-"""What is in the Secrets."""
+"""The content of the Secrets."""
 
 
 async def take(
     kube: Kubernetes, finder: Finder, cluster: EtcdCluster, step: TakeCertificate, now: float
 ) -> Done | Outdated:
-    """Raises KubeError of the kinds Rejected and Unavailable."""
+    """Carries out the step; raises the KubeErrors Rejected and Unavailable."""
     need = step.need
     held = {}
     for one in step.known_in:
@@ -43,7 +43,7 @@ async def take(
 
 
 def _files(step: TakeCertificate, held: Held) -> dict[str, bytes] | None:
-    """The content of the Secret; None where what was chosen is no longer to be had."""
+    """The content of the Secret; None if what was chosen no longer exists."""
     need = step.need
     known = {digest(one): one for it in held for one in _certificates(it.files.authority, held[it])}
     if not set(step.trusts) <= known.keys():

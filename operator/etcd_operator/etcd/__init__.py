@@ -1,1 +1,1 @@
-"""etcd over the network: questions to members, and what is changed in them."""
+"""etcd over the network: requests to members, and changes of them."""

@@ -1,7 +1,7 @@
-"""Asks etcd for its users and roles, and changes them.
+"""Reads etcd's users and roles, and changes them.
 
-The operator is whom its certificate names; no token is drawn. `Authenticate` is called for one
-thing alone: to learn whether a password is the one that etcd knows.
+For etcd the operator is the user that its certificate names, so it needs no token. It calls
+`Authenticate` only to learn whether a password is the one that etcd knows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ACCESS: Final[Mapping[int, Access]] = {0: "Read", 1: "Write", 2: "ReadWrite"}
 _TYPES: Final = {access: number for number, access in _ACCESS.items()}
 
 Tried = Literal["right", "wrong", "has none"]
-"""What etcd says of a password. A user that was made without one has none whatever is tried."""
+"""What etcd says of a password. If a user was created without one, that is always "has none"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class AuthStatus:
 
     enabled: bool
     revision: int
-    """Another one after every change of users, roles and passwords."""
+    """It changes with every change of users, roles and passwords."""
 
 
 class Accounts(Protocol):
@@ -130,7 +130,8 @@ async def change(
     """Carries out one change of users and roles.
 
     Args:
-        password_of: a user, from the Secret as it is now; None where it is not what was looked at.
+        password_of: reads a user's password from its Secret, as it is now; None if it has changed
+            since it was looked at.
     """
     password = ""
     if isinstance(step.change, AddUser | SetPassword):

@@ -1,6 +1,6 @@
-"""What the operator asks of one member of etcd, and what the answer may be.
+"""What the operator can ask of one etcd member, and which errors may come back.
 
-`client` is how it is asked; tests have fakes of it.
+`client` implements it over gRPC; tests have fakes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from etcd_stateful import naming
 from etcd_stateful.observed.members import Alarm, EtcdView, MemberStatus
 
 READ_SECONDS: Final = 1.0
-"""Status is answered from memory; more than this is as good as dead."""
+"""A member answers Status from memory. One that takes longer counts as not answering."""
 
 
 class NoAnswer(Exception):
-    """Nobody who may answer did. What holds there is unknown; a change may have happened."""
+    """The member did not answer. Its state is unknown; a change may have happened."""
 
 
 class Stranger(NoAnswer):
-    """Someone else answered at this address.
+    """Something else answered at this address.
 
-    `cluster_id` is that of another etcd cluster; None where it was no etcd, or another member.
+    `cluster_id` is that of another etcd cluster; None if it was not etcd, or another member.
     """
 
     def __init__(self, words: str, cluster_id: int | None = None) -> None:
@@ -32,17 +32,17 @@ class Stranger(NoAnswer):
 
 
 class Refused(Exception):
-    """etcd itself said no, in its own words: a reason to wait, and nothing has changed."""
+    """etcd itself refused, in its own words. Nothing has changed; a later try may succeed."""
 
 
 class Denied(Refused):
-    """etcd asks for a user, or for another one than the operator is to it."""
+    """etcd requires a user, or another one than it takes the operator for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the operator trusts, and what it shows, all in PEM form; `host` is the name that the
-    member's certificate must have, as it is dialled by its address."""
+    """The authority that the operator trusts, and what it presents, in PEM form. It dials a member
+    by its address, so `host` is the name that the member's certificate must have."""
 
     authority: bytes = field(repr=False)
     certificate: bytes = field(repr=False)
@@ -52,14 +52,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a member is expected, and who it must be; None where that is not known."""
+    """Where a member is expected, and its IDs; None for one that is not known."""
 
     address: str
     cluster_id: int | None = None
     member_id: int | None = None
     port: int = naming.CLIENT_PORT
     tls: Identity | None = None
-    """None: in plaintext."""
+    """None for plaintext."""
 
     @property
     def target(self) -> str:
@@ -70,7 +70,7 @@ class Endpoint:
 
 
 class Hash(NamedTuple):
-    """HashKV of what lies between the last compaction and a revision: only such of the same
+    """HashKV of what lies between the last compaction and a revision. Only hashes with the same
     compaction can be compared."""
 
     value: int

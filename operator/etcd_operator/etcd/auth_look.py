@@ -1,7 +1,7 @@
-"""Looks at etcd's users and roles: one question while they are the same, as their revision says.
+"""Looks at etcd's users and roles, with one call while their revision says that they are unchanged.
 
-Passwords are tried only once all else is as declared, and again only where one or the revision is
-another: a try costs etcd a tenth of a second, on purpose.
+Passwords are tried only once all else is as declared, and again only if one of them or the revision
+has changed: a try costs etcd a tenth of a second, by design.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from etcd_stateful.membership.observation import Observation
 log = logging.getLogger(__name__)
 
 CALLS: Final = 1
-"""How many calls of etcd a look costs that finds nothing new."""
+"""How many calls to etcd a look needs if nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was found, and of what: another revision, spec or password makes it void."""
+    """What was found, and for what: with another revision, spec or password it is void."""
 
     view: AuthView
     of: tuple[object, ...]
@@ -40,7 +40,7 @@ async def look(
     passwords: Mapping[str, str],
     last: Looked | None,
 ) -> Looked | None:
-    """None where etcd did not answer."""
+    """Looks at users, roles and passwords; None if etcd does not answer or refuses."""
     try:
         return await _look(accounts, at, base, passwords, last)
     except (NoAnswer, Refused) as error:
@@ -91,7 +91,7 @@ async def _view(
 
 
 def _digests(passwords: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """So that no password outlives the look for it."""
+    """Digests instead of passwords, so that no password is kept until the next look."""
     return frozenset(
         (user, hashlib.sha256(password.encode()).hexdigest())
         for user, password in passwords.items()

@@ -1,9 +1,9 @@
-"""Asks etcd for one change: of its members, its leader, its alarms, its version, one's database.
+"""Asks etcd for one change: of the members, the leader, the alarms, the version, or a database.
 
-The leader is asked, or the member whose database it is, as that very member of that very cluster.
-No answer means that the change may have happened; etcd's own no means that it has not, and that
-asking again later may help. Where the leader believes itself to be cut off, the others are asked in
-turn: see etcd_stateful's `changes`.
+The request goes to the leader, or to the member whose database it is, and only to that member of
+that cluster. No answer means that the change may have happened. A refusal by etcd means that it has
+not, and that a later try may succeed. If the leader believes that it is cut off, the others are
+asked in turn: see etcd_stateful's `changes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from etcd_stateful.membership.steps import (
 )
 
 CUT_OFF: Final = "unhealthy cluster"
-"""What a member says that has not been connected to enough voters for five seconds."""
+"""The message of a member that has not been connected to enough voters for five seconds."""
 
 _DENIED: Final = (
     "authentication is on, and etcd takes the operator for the user that its certificate names, "
@@ -41,7 +41,7 @@ _DENIED: Final = (
 async def change(
     etcd: Etcd, step: EtcdChange, identity: Identity | None = None
 ) -> Done | Outdated | Uncertain | Declined:
-    """`identity`: what the operator shows etcd; None where it speaks plaintext."""
+    """Carries out the step. `identity`: what the operator presents to etcd; None for plaintext."""
     for asked in _asked(step):
         found = await outcome(_ask(etcd, endpoint(asked, identity), step))
         if found != Declined(CUT_OFF):
@@ -52,7 +52,7 @@ async def change(
 async def outcome(
     asked: Awaitable[str | None], done: str = ""
 ) -> Done | Outdated | Uncertain | Declined:
-    """What became of a change; `done`: what it is in words, where itself it says nothing."""
+    """What became of a change. `done` describes it, if its own result says nothing."""
     try:
         return Done(await asked or done)
     except Denied as error:
@@ -66,8 +66,8 @@ async def outcome(
 
 
 def _asked(step: EtcdChange) -> tuple[Voter, ...]:
-    """Whom, one after the other: after the leader those whose own view of their peers etcd goes by
-    when it is asked for this."""
+    """The voters to ask, in order. The others follow the leader if etcd decides by what the member
+    that is asked sees of its peers."""
     match step:
         case Defragment(member=member):
             return (member,)
@@ -87,7 +87,7 @@ def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
 
 
 async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
-    """Does it; returns what was done, in words."""
+    """Asks for the change; returns what was done, in words."""
     match step:
         case MemberAddLearner(peer_url=url, besides=others):
             member_id = await etcd.member_add_learner(at, url, *others)

@@ -1,15 +1,15 @@
-"""Asks etcd members, one endpoint at a time, and believes only the member that was meant.
+"""Calls etcd members, one endpoint at a time, and believes only the member that was meant.
 
-Three habits, each paid for by a loss somewhere:
+Three rules, each learned from a loss somewhere:
 
 - The member list is read linearizably. aetcd's own method lists serializably, so its stubs are used
-  directly; they also carry promote and move-leader, which it has no methods for.
-- Every reply's header says who spoke. Pod addresses are used again, so a reply of another cluster
-  or member counts as none.
+  directly. They also have MemberPromote and MoveLeader, for which aetcd has no methods.
+- The header of every reply is checked. Pod addresses are reused, so a reply from another cluster or
+  member counts as no answer.
 - Every call has a deadline, and no answer means *unknown*. Only etcd itself can refuse.
 
-A channel lives for one question: at 0.1 calls per second and cluster a kept connection would cost
-memory for nothing, and a fresh one knows no back-off of an earlier pod at the same address.
+A channel is used for one call. At 0.1 calls per second and cluster, a connection that is kept would
+cost memory for nothing, and a new one has no back-off from an earlier pod at the same address.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.identity import to_hex
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 
-# Of a reply that it cannot read it tells with a traceback, and then gives None.
+# It logs a traceback for a reply that it cannot parse, which is then None: see `_ask`.
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)
 
 LIST_SECONDS: Final = 1.5
 """A linearizable read waits for a quorum; without one it would wait for etcd's own 7 seconds."""
 
 CHANGE_SECONDS: Final = 2.0
-"""One try. A change caught by the loss of a leader may hang; the next observation tells."""
+"""For one try. If the leader is lost, a change may hang; the next observation shows its outcome."""
 
 HASH_SECONDS: Final = 10.0
-"""A member reads its whole database for it."""
+"""A member reads its whole database for a hash."""
 
 DEFRAGMENT_SECONDS: Final = 10.0
-"""How long a worker waits for it, which others need too. etcd goes on whether or not somebody does,
-and until it is done the member answers nobody, so the next look tells."""
+"""How long a worker waits for it, as other clusters need the worker too. etcd goes on without that,
+and the member answers nothing until it is done, so the next look shows the outcome."""
 
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
@@ -80,7 +80,7 @@ _REFUSED_IN_WORDS: Final = (
     "rpc not supported for learner",
     "password was given for no password user",
 )
-"""Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
+"""Refusals of etcd whose code does not show that: with other messages the outcome is unknown."""
 
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -150,12 +150,12 @@ class GrpcEtcd:
         )
 
     async def revision(self, at: Endpoint) -> int:
-        """Of the last write that the member has applied."""
+        """The revision of the last write that the member has applied."""
         reply = await self.read(at, _ask_status(READ_SECONDS))
         return int(reply.header.revision)
 
     async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
-        """Of all that the member has up to `revision`. One that it has compacted is no answer."""
+        """The hash of all that the member has up to `revision`; Refused if that is compacted."""
         request = rpc.HashKVRequest(revision=revision)
         reply = await self.read(at, call(rpc.MaintenanceStub, "HashKV", request, HASH_SECONDS))
         return Hash(reply.hash, reply.compact_revision)
@@ -167,7 +167,7 @@ class GrpcEtcd:
         return int(reply.member.ID)
 
     async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None:
-        """Never of a learner: up to some patch of each minor etcd takes it for a voter then."""
+        """Never call this for a learner: older patches of each minor then take it for a voter."""
         request = rpc.MemberUpdateRequest(ID=member_id, peerURLs=peer_urls)
         await self.change(at, call(rpc.ClusterStub, "MemberUpdate", request, CHANGE_SECONDS))
 
@@ -197,17 +197,17 @@ class GrpcEtcd:
         await self.change(at, call(rpc.MaintenanceStub, "Defragment", request, DEFRAGMENT_SECONDS))
 
     async def recount(self, at: Endpoint) -> None:
-        """Commits what is pending, so that the next status tells which pages are free by now.
+        """Makes the member commit, so that its next status shows which pages are free by now.
 
-        At revision 1 there is nothing yet that could be compacted.
+        A compaction at revision 1 changes nothing; see `recounting`.
         """
         request = rpc.CompactionRequest(revision=1, physical=True)
         ask = call(rpc.KVStub, "Compact", request, CHANGE_SECONDS)
-        with contextlib.suppress(Refused):  # as it is compacted already
+        with contextlib.suppress(Refused):  # it is compacted already
             await self.change(at, ask)
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
-        """Tells the cluster that its members will run `minor`, one below what they do."""
+        """Tells the cluster that its members will run `minor`, which is one below theirs."""
         await self._downgrade(at, rpc.DowngradeRequest(action=_ENABLE, version=minor))
 
     async def cancel_downgrade(self, at: Endpoint) -> None:
@@ -223,9 +223,9 @@ class GrpcEtcd:
         return reply
 
     async def change(self, at: Endpoint, ask: Ask) -> Any:
-        """A change is sent over a connection that has just told who is at its other end.
+        """Sends a change over a connection on which the member has just been identified.
 
-        Afterwards would be too late; and the reply to MoveLeader has no header.
+        To check its reply would be too late, and the reply to MoveLeader has no header.
         """
         async with self._channel(at) as channel:
             _check_speaker(at, (await _ask(at, _ask_status(READ_SECONDS), channel)).header)
@@ -244,12 +244,12 @@ class GrpcEtcd:
 
 
 def call(stub: Callable[[Any], Any], method: str, request: Any, seconds: float) -> Ask:
-    """One question, to whoever is at the other end of a channel."""
+    """One request, which can be sent over any channel."""
     return lambda channel: getattr(stub(channel), method)(request, timeout=seconds)
 
 
 async def _ask(at: Endpoint, ask: Ask, channel: Any) -> Any:
-    """The reply, which is None to gRPC where it is none: whoever is there may say anything."""
+    """Returns the reply. gRPC returns None if it cannot parse it: anything may listen there."""
     if (reply := await ask(channel)) is None:
         raise NoAnswer(f"{at.target} answered with no message of etcd")
     return reply
@@ -260,7 +260,7 @@ def _ask_status(seconds: float) -> Ask:
 
 
 def _check_speaker(at: Endpoint, header: Any) -> None:
-    """A zero ID is never a member's; a reply with one was not made by etcd's server."""
+    """Raises Stranger for the reply of another member, or with a zero ID, which no member has."""
     for what, meant, found, cluster_id in (
         ("cluster", at.cluster_id, header.cluster_id, header.cluster_id or None),
         ("member", at.member_id, header.member_id, None),
@@ -272,11 +272,11 @@ def _check_speaker(at: Endpoint, header: Any) -> None:
 
 
 def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
-    """Whether etcd said no, or nothing is known.
+    """Decides whether etcd refused, or the outcome is unknown.
 
-    `Unavailable` is both: a dead endpoint, a lost leader (the change may still happen), and the
-    plain refusals of the health check and of learners. So is `Unknown`, which has all that etcd's
-    table of errors lacks.
+    `Unavailable` can mean both: a dead endpoint or a lost leader (the change may still happen), and
+    the plain refusals of the health check and of learners. So can `Unknown`, which stands for every
+    error that etcd's table of errors lacks.
     """
     words = str(error.details() or "")
     code = error.code()

@@ -1,7 +1,8 @@
-"""Asks what etcd says of damage: its alarms, and who has which data once one says CORRUPT.
+"""Reads etcd's alarms and, if one is CORRUPT, finds out which members have the same data.
 
-The alarm may blame the wrong member, so each is asked for the hash of all that it has up to one
-revision. That reads its whole database: seldom, and never while nothing is wrong.
+The alarm may blame the wrong member, so each member is asked for the hash of all that it has up to
+one revision. For that it reads its whole database, so this is done rarely, and never without such
+an alarm.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from etcd_operator.etcd.api import Endpoint, Etcd, Hash, NoAnswer, Refused
 from etcd_stateful.observed.members import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0
-"""How long hashes of the same members stand, between passes that only look."""
+"""How long hashes of the same members are kept, between passes that only look."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What was found out, when, and of which members."""
+    """What was found, when, and for which members."""
 
     alarms: tuple[Alarm, ...] = ()
     hashes: Mapping[int, int] = field(default_factory=dict)
@@ -40,7 +41,7 @@ NONE: Final = Suspicion()
 
 
 def is_raised(statuses: Iterable[MemberStatus]) -> bool:
-    """Whether a member speaks of an alarm; asking for them costs the cluster a log entry."""
+    """Whether a member's status mentions an alarm. A list of them costs the cluster a log entry."""
     return any("alarm:" in error for status in statuses for error in status.errors)
 
 
@@ -53,7 +54,7 @@ async def look_into(
     last: Suspicion,
     now: float,
 ) -> Suspicion:
-    """The alarms, from a voter that has just answered; hashes from every member that can tell."""
+    """Reads the alarms from a voter that has just answered and, if needed, every voter's hash."""
     alarms = await _or_none(etcd.alarms(voter)) or ()
     if not any(alarm.kind == "CORRUPT" for alarm in alarms):
         return Suspicion(alarms, calls=1)
@@ -65,7 +66,7 @@ async def look_into(
 
 
 async def _hashes(etcd: Etcd, places: Mapping[int, Endpoint]) -> Mapping[int, int]:
-    """Of what lies between the last compaction and the last write that all of them have applied."""
+    """Hashes by ordinal: from the last compaction up to the last write that all have applied."""
     revisions = await _from_each(places, etcd.revision)
     if not revisions:
         return {}

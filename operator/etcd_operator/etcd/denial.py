@@ -1,4 +1,4 @@
-"""What etcd answers a client that has to be another user, or one at all."""
+"""Recognises etcd's answers to a client that has to be a user, or another one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from aetcd import rpc
 _DENIALS: Final = frozenset({rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED})
 
 _UNKNOWN: Final = ("user name is empty", "user name not found", "user not found")
-"""etcd's words to a client that shows no name, or nobody's, with codes that say something else."""
+"""etcd's messages to a client with no user name, or an unknown one; their codes do not tell."""
 
 
 def is_denial(error: Any) -> bool:
-    """Whether etcd asks for a user, or for another one."""
+    """Whether etcd requires a user, or another one."""
     words = str(error.details() or "")
     return error.code() in _DENIALS or any(phrase in words for phrase in _UNKNOWN)

@@ -1,7 +1,7 @@
-"""Fields of etcd's replies that aetcd's stubs do not know yet: those that came with 3.6.
+"""Reads fields of etcd's replies that aetcd's stubs do not know yet: those that came with 3.6.
 
-A reply keeps what its stub does not know and writes it out again, so all of it is read here by
-number, also once the stubs have learnt the names.
+A reply keeps the fields that its stub does not know, and serialises them again. So they are read
+here by number, which still works once the stubs know the names.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _VERSION: Final = re.compile(r"([0-9]{1,3}\.[0-9]{1,3})(\.|$)")
 
 
 def storage_version(status: Any) -> str:
-    """Minor of the format of the member's data, `3.6`; empty where it does not say."""
+    """The minor version of the member's data format, such as `3.6`; empty if the reply has none."""
     return _minor(_fields(status.SerializeToString()).get(_STORAGE_VERSION, b""))
 
 
 def downgrade_target(status: Any) -> str:
-    """Minor that etcd was told to go down to; empty while no downgrade is on."""
+    """The minor version of an enabled downgrade; empty if none is enabled."""
     info = _fields(_fields(status.SerializeToString()).get(_DOWNGRADE_INFO, b""))
     return _minor(info.get(_TARGET_VERSION, b"")) if info.get(_ENABLED) else ""
 
 
 def _fields(message: object) -> dict[int, Any]:
-    """None of what is no message: whoever sits at a member's address may answer anything."""
+    """Fields by number; empty if it is no message: anything may answer at a member's address."""
     if not isinstance(message, bytes):
         return {}
     try:
@@ -43,7 +43,7 @@ def _fields(message: object) -> dict[int, Any]:
 
 
 def _minor(version: object) -> str:
-    """Empty for what is no version."""
+    """The minor in a version; empty if it is no version."""
     text = version.decode(errors="replace") if isinstance(version, bytes) else ""
     found = _VERSION.match(text)
     return found[1] if found else ""

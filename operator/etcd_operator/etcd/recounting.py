@@ -1,10 +1,10 @@
-"""Has members count their free space anew where etcd refuses writes for want of it.
+"""Makes members count their free space again while etcd refuses writes for lack of it.
 
-Pages that a compaction has freed count as free only once a later transaction is committed, and
-while etcd refuses writes there may be none: a member goes on saying that all of its file is in use.
-To ask for a compaction of what is compacted already changes nothing. But asked for as `physical` it
-ends with a commit, on the member that is asked (`Compact` in etcd's `v3_server.go`; seen on 3.5.35,
-3.6.16 and 3.7.3). It costs an entry in the log, as asking for alarms does.
+Pages that a compaction has freed count as free only once a later transaction is committed. While
+etcd refuses writes there may be none, so a member goes on reporting that all of its file is in use.
+A compaction of what is already compacted changes nothing. But with `physical` it ends with a commit
+on the member that is asked (`Compact` in etcd's `v3_server.go`; seen on 3.5.35, 3.6.16 and 3.7.3).
+It costs an entry in the log, as a list of the alarms does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from etcd_stateful.observed.members import Alarm, MemberStatus
 
 
 def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:
-    """Whether there is to be defragmented whatever becomes free."""
+    """Whether to recount: the quota is reached, and the operator may defragment."""
     return base.cluster.defragments and is_full(alarms)
 
 
@@ -30,7 +30,7 @@ def is_full(alarms: tuple[Alarm, ...]) -> bool:
 async def recounted(
     etcd: Etcd, places: Mapping[int, Endpoint], statuses: Mapping[int, MemberStatus]
 ) -> dict[int, MemberStatus]:
-    """The statuses, by ordinal, with what is in use by now where a member tells."""
+    """Returns the statuses by ordinal: new ones of the voters that have recounted."""
     said = await asyncio.gather(
         *(_recounted(etcd, places[ordinal], status) for ordinal, status in statuses.items())
     )

@@ -44,7 +44,7 @@ def main(environment: Mapping[str, str]) -> int:
     try:
         order = orders.parse(environment.get(orders.VARIABLE, ""))
     except BadOrder as error:
-        log.error("%s", error)  # noqa: TRY400 - a sentence, for people
+        log.error("%s", error)  # noqa: TRY400 - the message is for users
         return FINAL_EXIT
     outcome = _outcome(order)
     told = _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))

@@ -105,8 +105,8 @@ def is_plaintext(order: Order, endpoint: str) -> bool:
 
 
 async def speaks_tls(endpoint: str) -> bool:
-    """Whether a TLS server listens at the endpoint. The error of a plaintext client does not tell:
-    the server just closes the connection."""
+    """Whether a TLS server listens at the endpoint. A plaintext client cannot tell, as the server
+    just closes its connection."""
     host, _, port = split_endpoint(endpoint)[1].rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -114,7 +114,7 @@ async def speaks_tls(endpoint: str) -> bool:
         async with asyncio.timeout(PROBE_SECONDS):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
     except ssl.SSLError as error:
-        # An alert proves it too: the server asks for a client certificate or another TLS version.
+        # An alert proves it, too: the server asks for a client certificate or another TLS version.
         return "ALERT" in (error.reason or "")
     except OSError:
         return False

@@ -86,7 +86,8 @@ def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:
 
 
 def _spare_undecided(order: Order, theirs: Undecided, cluster_id: str) -> None:
-    """Spares a backup that did not come to its end, as its file may be whole all the same."""
+    """Spares a backup that did not come to its end. The run that began it passed this check, and
+    its file may be whole all the same."""
     own, known = order.owner_uid, theirs.cluster_id
     whole = f"{order.store.key} is a backup that did not come to its end, and may be whole"
     if theirs.owner_uid != own and known not in ("", cluster_id):

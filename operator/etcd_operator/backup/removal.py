@@ -19,7 +19,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
     """Deletes each manifest after its backup, so that another try can continue this one."""
     removed = 0
     try:
-        if not order.scheduled:  # A schedule's next run may be writing, and clears up.
+        if not order.scheduled:  # A schedule's next run may be writing, and clears up itself.
             await sink.clear()
         for key in await _keys(order, sink):
             if await _is_own(order, sink, key):

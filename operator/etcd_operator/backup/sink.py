@@ -107,8 +107,8 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def _upload(self, target: str, pieces: AsyncIterator[bytes]) -> None:
-        """Sends up to one part in a single request: if the Job is killed, the bucket then keeps no
-        parts, which nobody sees and somebody pays for."""
+        """Sends up to one part in a single request. If the Job is killed, the bucket then keeps no
+        parts, which would be invisible but billed."""
         client, first = self._clients.for_writing(), list[bytes]()
         async for piece in pieces:
             first.append(piece)
@@ -195,7 +195,7 @@ class Sink:
         return [one.key async for page in self.pages(start) for one in page]
 
     async def _in_folder(self, start: str) -> list[str]:
-        """Lists no other folder of a volume: only root may read some, such as lost+found."""
+        """Lists one folder only: others on a volume may be root's, such as lost+found."""
         folder = start.rpartition("/")[0]
         try:
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
@@ -220,7 +220,7 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     def _before(self, start: str) -> str | None:
-        """Where to begin the list. Only buckets list their keys in order."""
+        """Where a list can begin: only buckets list their keys in order."""
         return None if self._on_disk else start
 
     async def delete(self, keys: Iterable[str]) -> None:
@@ -267,7 +267,7 @@ class Sink:
         await _in_thread(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
-        """Syncs every folder up to the root: each may be new, which its parent records."""
+        """Syncs every folder up to the root: each may be a new entry of the one above it."""
         for folder in (self._root / key).parents:
             fsync(folder)
             if folder == self._root:

@@ -17,10 +17,10 @@ UNREADABLE: Final = "unreadable"
 
 
 async def read_manifest(sink: Sink, key: str) -> Manifest | None:
-    """The manifest of the backup `key`; None where it has none.
+    """The manifest of the backup `key`; None if it has none.
 
-    Raises StoreFailed; Undecided for one of a backup that did not come to its end; BadManifest
-    for what cannot be read.
+    Raises StoreFailed; Undecided if the backup did not come to its end; BadManifest if the manifest
+    cannot be read.
     """
     data = await read_manifest_bytes(sink, key)
     return manifest.parse(data) if data is not None else None

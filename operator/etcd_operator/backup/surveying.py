@@ -21,7 +21,7 @@ SECONDS: Final = 3.0
 
 
 async def survey(sink: Sink, key: str) -> Others | None:
-    """The other files below the path of the backup `key`; None if they cannot be listed."""
+    """The other files below the path of the schedule that made `key`; None if they are unknown."""
     mine = names.of_schedule(key)
     if mine is None:
         return None

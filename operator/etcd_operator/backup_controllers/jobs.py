@@ -38,7 +38,7 @@ AskProgress = Callable[[str], Awaitable[Progress | None]]
 
 
 async def ask_progress(address: str) -> Progress | None:
-    """The progress of a backup; None if its pod does not answer, which is no problem."""
+    """The progress of a backup; None if its pod does not answer. Nothing depends on it."""
     try:
         async with asyncio.timeout(PROGRESS_SECONDS):
             reader, writer = await asyncio.open_connection(address, orders.PROGRESS_PORT)

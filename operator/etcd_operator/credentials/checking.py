@@ -83,7 +83,7 @@ def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         return _examine(need, data)
     except Unusable as error:
         return Examined(str(error))
-    except Exception:  # noqa: BLE001 - what is malformed comes as almost any exception, anywhere
+    except Exception:  # noqa: BLE001 - malformed input can raise almost any exception
         return Examined(f"{need.files.certificate} or {need.files.authority} is malformed")
 
 

@@ -82,7 +82,7 @@ class IssuedLook:
         self._calm.discard(key)
         if self._marks.pop(key, None) is None or any(key[0] == one for one, _ in self._marks):
             return
-        # The last cluster of its namespace: no further list there would show what is deleted.
+        # No cluster is left that lists this namespace, so deletions would go unnoticed.
         self._listed.pop(key[0], None)
         self._finder.drop_all(CERTIFICATES, key[0])
 

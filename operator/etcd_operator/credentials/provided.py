@@ -70,7 +70,7 @@ class ProvidedSecrets:
         return raw
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
-        """Makes these be read again soon, as their user may correct what is wrong with them."""
+        """Lets these be read again soon, as their user may correct what is wrong with them."""
         reads = self._reads.get(cluster.key, {})
         earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
         for name in bad:

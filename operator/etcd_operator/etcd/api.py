@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Denied(Refused):
-    """etcd requires a user, or another one than it takes the operator for."""
+    """etcd requires a user, or another one than the operator is to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ async def outcome(
 
 
 def _asked(step: EtcdChange) -> tuple[Voter, ...]:
-    """The voters to ask, in order. The others follow the leader if etcd decides by what the member
-    that is asked sees of its peers."""
+    """The voters to ask, in order. Others follow the leader if etcd decides by the view that the
+    member which is asked has of its peers."""
     match step:
         case Defragment(member=member):
             return (member,)

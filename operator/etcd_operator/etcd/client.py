@@ -50,7 +50,7 @@ HASH_SECONDS: Final = 10.0
 """A member reads its whole database for a hash."""
 
 DEFRAGMENT_SECONDS: Final = 10.0
-"""How long a worker waits for it, as other clusters need the worker too. etcd goes on without that,
+"""How long a worker waits for it, as other clusters need the worker too. etcd goes on afterwards,
 and the member answers nothing until it is done, so the next look shows the outcome."""
 
 _OPTIONS: Final = (
@@ -80,7 +80,7 @@ _REFUSED_IN_WORDS: Final = (
     "rpc not supported for learner",
     "password was given for no password user",
 )
-"""Refusals of etcd whose code does not show that: with other messages the outcome is unknown."""
+"""etcd's messages for refusals whose code alone would leave the outcome unknown."""
 
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -225,7 +225,7 @@ class GrpcEtcd:
     async def change(self, at: Endpoint, ask: Ask) -> Any:
         """Sends a change over a connection on which the member has just been identified.
 
-        To check its reply would be too late, and the reply to MoveLeader has no header.
+        A check of its reply would be too late, and the reply to MoveLeader has no header.
         """
         async with self._channel(at) as channel:
             _check_speaker(at, (await _ask(at, _ask_status(READ_SECONDS), channel)).header)

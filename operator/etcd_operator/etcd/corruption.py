@@ -17,7 +17,7 @@ from etcd_operator.etcd.api import Endpoint, Etcd, Hash, NoAnswer, Refused
 from etcd_stateful.observed.members import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0
-"""How long hashes of the same members are kept, between passes that only look."""
+"""How long hashes of the same members are reused, in passes that only look."""
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ NONE: Final = Suspicion()
 
 
 def is_raised(statuses: Iterable[MemberStatus]) -> bool:
-    """Whether a member's status mentions an alarm. A list of them costs the cluster a log entry."""
+    """Whether a status mentions an alarm. To ask for the alarms costs the cluster a log entry."""
     return any("alarm:" in error for status in statuses for error in status.errors)
 
 

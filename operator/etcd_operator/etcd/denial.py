@@ -1,4 +1,4 @@
-"""Recognises etcd's answers to a client that has to be a user, or another one."""
+"""Recognises etcd's reply to a client without a user, or with the wrong one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aetcd import rpc
 _DENIALS: Final = frozenset({rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED})
 
 _UNKNOWN: Final = ("user name is empty", "user name not found", "user not found")
-"""etcd's messages to a client with no user name, or an unknown one; their codes do not tell."""
+"""etcd's messages to a client with no user name, or an unknown one. Their codes do not tell."""
 
 
 def is_denial(error: Any) -> bool:

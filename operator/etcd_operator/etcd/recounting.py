@@ -4,7 +4,7 @@ Pages that a compaction has freed count as free only once a later transaction is
 etcd refuses writes there may be none, so a member goes on reporting that all of its file is in use.
 A compaction of what is already compacted changes nothing. But with `physical` it ends with a commit
 on the member that is asked (`Compact` in etcd's `v3_server.go`; seen on 3.5.35, 3.6.16 and 3.7.3).
-It costs an entry in the log, as a list of the alarms does.
+It costs an entry in the log, as a request for the alarms does.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Start:
                 again = time.monotonic() + REPEAT
 
     def _await_name(self, lines: server.LineServer) -> None:
-        """Waits for the pod's own DNS name. Still answers, as the receipt may have been lost."""
+        """Waits for the pod's own DNS name, but still answers: the receipt may have been lost."""
         host, address = self._settings.host, self._settings.pod_ip
         # Imported only here, to keep the start fast: it imports `threading`.
         from etcd_operator.start import dns  # noqa: PLC0415

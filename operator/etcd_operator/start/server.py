@@ -155,7 +155,7 @@ class LineServer:
 
 
 def _send(peer: socket.socket, reply: bytes) -> bool:
-    """False if the reply cannot be sent whole. It is short, so the peer then does not read."""
+    """Sends a reply, which is short; False if the peer has no room for it, so does not read."""
     try:
         return peer.send(reply) == len(reply)
     except OSError:

@@ -17,7 +17,7 @@ from etcd_stateful.start import configuration, marker, wal
 from etcd_stateful.start.rules import Plan, VolumeFacts
 
 _SEGMENTS: Final = 8
-"""How many WAL segments are read at most: only those that were never written are skipped."""
+"""How many WAL segments are read, newest first, to find one that was written."""
 
 _ASIDE: Final = "aside-"
 
@@ -158,7 +158,7 @@ def _entries(folder: str) -> set[str]:
 
 def _head(segment: str) -> bytes:
     """The first bytes of a segment. Raises OSError, also if it was deleted after it was listed:
-    otherwise it would look as if it was never written, and something else is changing this log."""
+    it would look as if it was never written, and something else must be changing this log."""
     head = read(segment, wal.HEAD)
     if head is None:
         raise FileNotFoundError(2, "No such file or directory", segment)
@@ -181,7 +181,7 @@ def _content(file: io.FileIO, path: str, limit: int) -> bytes:
     try:
         while piece := file.read(limit - len(content)):
             content += piece
-    except OSError as error:  # an error of a read has no path
+    except OSError as error:  # a failed read does not name the path
         raise OSError(error.errno, error.strerror, path) from error
     return content
 

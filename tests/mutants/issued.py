@@ -43,7 +43,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOOK,
-        "        if self._stands(key, marks, now - at):\n",
+        "        if self._is_current(key, marks, now - at):\n",
         "        if False:\n",
         "each pass lists the Certificates, also of a cluster at rest",
     ),

@@ -112,9 +112,9 @@ class Clients:
                 case _:
                     return LocalStore(self._root)
         except Errors as error:
-            raise self._unmade(error) from error
+            raise self._creation_failed(error) from error
 
-    def _unmade(self, error: BaseException) -> StoreFailed:
+    def _creation_failed(self, error: BaseException) -> StoreFailed:
         """The error of a client that could not be created. No request was sent yet, so the cause is
         the content of the Secret."""
         store, words = self._store, trouble.first_line(str(error))

@@ -46,14 +46,14 @@ def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
         words += "make one with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     described = Described(found.cluster["spec"], found.version, found.revision)
-    if not _is_heard(described):
+    if not _is_readable(described):
         words = f"{store.path_field}: the EtcdCluster recorded in {key} is too long to be handed "
         words += "over, even packed: make it by hand, with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     return described
 
 
-def _is_heard(described: Described) -> bool:
+def _is_readable(described: Described) -> bool:
     """Whether the operator can read this outcome. One that it cannot read would be asked for again
     and again."""
     text = serialise(described)

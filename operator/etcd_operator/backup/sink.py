@@ -134,10 +134,10 @@ class Sink:
         """The content of a small file; None if there is none. Raises StoreFailed, and TooLarge if
         it has more than `most` bytes."""
         try:
-            found = await self._heard(obstore.get_async(self._client, key))
+            found = await self._answered(obstore.get_async(self._client, key))
             if (size := found.meta["size"]) > most:
                 raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")
-            return bytes(await self._heard(found.bytes_async()))
+            return bytes(await self._answered(found.bytes_async()))
         except FileNotFoundError:
             return None
         except Errors as error:
@@ -163,7 +163,7 @@ class Sink:
 
     async def _found(self, answer: Awaitable[Any]) -> Any:
         try:
-            return await self._heard(answer)
+            return await self._answered(answer)
         except FileNotFoundError:
             return None
         except Errors as error:
@@ -173,10 +173,10 @@ class Sink:
         """Yields the content of a large file in pieces, reading one ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
-            found = await self._heard(obstore.get_async(self._clients.for_reading(), key))
+            found = await self._answered(obstore.get_async(self._clients.for_reading(), key))
             stream = aiter(found.stream(min_chunk_size=PIECE))
             coming = asyncio.ensure_future(anext(stream, None))
-            while (piece := await self._heard(coming)) is not None:
+            while (piece := await self._answered(coming)) is not None:
                 coming = asyncio.ensure_future(anext(stream, None))
                 yield memoryview(piece)
         except Errors as error:
@@ -199,7 +199,7 @@ class Sink:
         folder = start.rpartition("/")[0]
         try:
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
-            found = await self._heard(answer)
+            found = await self._answered(answer)
         except Errors as error:
             raise store_failed(self._store, error) from error
         keys = (one["path"] for one in found["objects"])
@@ -209,7 +209,7 @@ class Sink:
         """Yields the files whose keys begin with `start`, page by page; raises StoreFailed."""
         folder = start.rpartition("/")[0]
         try:
-            pages = obstore.list(self._client, folder or None, offset=self._before(start))
+            pages = obstore.list(self._client, folder or None, offset=self._list_offset(start))
             async for page in pages:
                 keys = (one for one in page if one["path"].startswith(start))
                 yield [_file(one) for one in keys if not one["path"].endswith(names.UNFINISHED)]
@@ -219,7 +219,7 @@ class Sink:
         except Errors as error:
             raise store_failed(self._store, error) from error
 
-    def _before(self, start: str) -> str | None:
+    def _list_offset(self, start: str) -> str | None:
         """Where a list can begin: only buckets list their keys in order."""
         return None if self._on_disk else start
 
@@ -249,7 +249,7 @@ class Sink:
         except OSError as error:
             raise store_failed(self._store, error) from error
 
-    async def _heard(self, answer: Awaitable[Any]) -> Any:
+    async def _answered(self, answer: Awaitable[Any]) -> Any:
         """Awaits the answer, with a deadline for a volume. A bucket's client has one itself."""
         if not self._on_disk:
             return await answer

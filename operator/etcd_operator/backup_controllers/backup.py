@@ -185,7 +185,7 @@ class Backups:
             now=now,
             job=job,
             trial=await self._trial(backup, run, job),
-            before=await self._before(backup, stored, name) if run else None,
+            before=await self._earlier_job(backup, stored, name) if run else None,
             target=target_of(self._store, backup),
             claim=claim is not None,
             members=_is_members(claim),
@@ -196,7 +196,7 @@ class Backups:
             return None
         return await self._jobs.find(backup, plan.job_name(backup, plan.trial_of(run)))
 
-    async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
+    async def _earlier_job(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
         """The Job of an earlier run that may not be over. One that is over is not read again."""
         named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
         if named in ("", name) or (told and named == naming.backup_job(backup.name, told)):

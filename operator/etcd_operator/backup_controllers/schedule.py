@@ -64,7 +64,7 @@ class Schedules:
         self._wall_clock = wall_clock
         self._began: float | None = None
         self._unanswered = Unanswered()
-        self._unmade: dict[Key, str] = {}
+        self._last_error: dict[Key, str] = {}
         """What the API server said, if the last passes failed."""
 
     async def reconcile(self, key: Key) -> float | None:
@@ -138,7 +138,7 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
-            creation_error=self._unmade.get(key_of(body), ""),
+            creation_error=self._last_error.get(key_of(body), ""),
         )
 
     def _is_taken(
@@ -177,12 +177,12 @@ class Schedules:
     async def _refused(self, body: Json, error: Rejected) -> float:
         if words := refused_in_words(error):
             log.warning("%s", words)
-            self._unmade[key_of(body)] = str(error)
+            self._last_error[key_of(body)] = str(error)
             await self._stopped(body, "Refused", words)
         return REJECTED_SECONDS
 
     async def _not_done(self, body: Json, error: Unavailable) -> None:
-        self._unmade[key_of(body)] = str(error)
+        self._last_error[key_of(body)] = str(error)
         if self._unanswered.again(key_of(body)):
             with contextlib.suppress(KubeError):
                 await self._stopped(body, REASON, in_words(error))
@@ -194,7 +194,7 @@ class Schedules:
 
     def _mended(self, key: Key) -> None:
         self._unanswered.over(key)
-        self._unmade.pop(key, None)
+        self._last_error.pop(key, None)
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, rfc3339(moment))

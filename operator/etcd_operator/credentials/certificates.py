@@ -92,7 +92,7 @@ class CertificateLook:
                 if not one.problem:
                     good[need.role] = raw
         self._keep_identity(cluster, good.get("operator"))
-        for need, problem in self._strangers(cluster, theirs, good, now):
+        for need, problem in self._untrusted(cluster, theirs, good, now):
             one = found[need.secret][need.role]
             found[need.secret][need.role] = replace(one, problem=problem)
             del good[need.role]
@@ -127,7 +127,7 @@ class CertificateLook:
             made[need.secret] = Issued(look.certificates.get(need.secret), found)
         return made
 
-    def _strangers(
+    def _untrusted(
         self, cluster: EtcdCluster, theirs: Sequence[Need], good: Mapping[str, Json], now: float
     ) -> list[tuple[Need, str]]:
         """Certificates that are good by themselves, but not by the authorities that the other end

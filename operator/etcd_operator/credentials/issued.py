@@ -99,7 +99,9 @@ class IssuedLook:
             if (other := reading.foreign(cluster, "Certificate", raw))
         ]
         foreign += [
-            _stranger(cluster, name, raw) for name, raw in written.items() if not _is_of(name, raw)
+            _not_written(cluster, name, raw)
+            for name, raw in written.items()
+            if not _is_of(name, raw)
         ]
         names = {one.name for one in foreign}
         found = Look(
@@ -117,7 +119,7 @@ class IssuedLook:
         # Read before the list: what changes meanwhile gets another mark.
         marks = [self._mark(CERTIFICATES, key, need.secret) for need in needs]
         at, missing = self._listed.get(cluster.namespace, (float("-inf"), ""))
-        if self._stands(key, marks, now - at):
+        if self._is_current(key, marks, now - at):
             return missing
         missing = ""
         try:
@@ -130,7 +132,7 @@ class IssuedLook:
         self._listed[cluster.namespace], self._marks[key] = (now, missing), marks
         return missing
 
-    def _stands(self, key: Key, marks: list[int | None], age: float) -> bool:
+    def _is_current(self, key: Key, marks: list[int | None], age: float) -> bool:
         if None not in marks:
             return self._marks.get(key) == marks
         return age < (CALM_SECONDS if key in self._calm else SOON_SECONDS)
@@ -167,7 +169,7 @@ def _is_of(name: str, raw: Json) -> bool:
     return (raw["metadata"].get("annotations") or {}).get(NAME) == name
 
 
-def _stranger(cluster: EtcdCluster, name: str, raw: Json) -> Foreign:
+def _not_written(cluster: EtcdCluster, name: str, raw: Json) -> Foreign:
     """A Secret that cert-manager has not written, but would overwrite."""
     known = reading.foreign(cluster, "Secret", raw)
     return known or Foreign("Secret", name, "nobody (cert-manager has not written it)")

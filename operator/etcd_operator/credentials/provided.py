@@ -56,7 +56,7 @@ class ProvidedSecrets:
         key = cluster.key
         if last := self._reads.get(key, {}).get(name):
             mark, now = self._mark(SECRETS, key, name), self._clock()
-            if last.generation == cluster.generation and _stands(last, mark, now):
+            if last.generation == cluster.generation and _is_current(last, mark, now):
                 return last.raw
         return await self.read_again(cluster, name)
 
@@ -78,7 +78,7 @@ class ProvidedSecrets:
                 reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
 
 
-def _stands(last: _Read, mark: int | None, now: float) -> bool:
+def _is_current(last: _Read, mark: int | None, now: float) -> bool:
     if mark is not None:
         return last.mark == mark
     return now - last.at < GOOD_SECONDS

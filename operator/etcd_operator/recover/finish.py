@@ -56,7 +56,7 @@ class Finish:
             raise Undone(f"the volume is not prepared: {verdict}")
         self._await_member()
         running = self._find(self._path)
-        self._be_alone()
+        self._remove_others()
         if not running or self._stop() != running:
             raise Undone("etcd ended by itself, perhaps before it had written all that it knows")
         self._mark()
@@ -76,7 +76,7 @@ class Finish:
                 raise Undone(f"etcd runs as member {found[0]:016x} of cluster {found[1]:016x}")
             return
 
-    def _be_alone(self) -> None:
+    def _remove_others(self) -> None:
         """Removes the others until a linearizable member list names the survivor only."""
         while True:
             try:

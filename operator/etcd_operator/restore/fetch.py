@@ -80,7 +80,7 @@ def _begin_anew(order: Order, root: Path) -> None:
     facts = volume.look(str(root))
     if facts.problem:
         raise Undone(facts.problem)
-    if facts.marker and (why := _not_by(order, facts.marker)):
+    if facts.marker and (why := _why_foreign(order, facts.marker)):
         raise Refused(f"the volume holds data already: {why}")
     # Data without a marker may be deleted only if a try of this very restore has made it.
     if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):
@@ -90,7 +90,7 @@ def _begin_anew(order: Order, root: Path) -> None:
     (root / FOLDER).mkdir()
 
 
-def _not_by(order: Order, text: bytes) -> str:
+def _why_foreign(order: Order, text: bytes) -> str:
     """Why a marker is not from this restore; empty if it is. Malformed content is never quoted: the
     file may be a link to anything."""
     named = marker.parse(text)

@@ -1,5 +1,5 @@
-"""The shell: observes Kubernetes and etcd, asks the core what to do, and does that one thing.
+"""The shell: observes Kubernetes and etcd, asks the core for the next step, and carries it out.
 
-`start`, `recover`, `backup` and `restore` are programs of their own, which run in the pods of
-clusters and Jobs. All other packages are the operator's, or shared.
+`start`, `recover`, `backup` and `restore` are separate programs that run in members' pods and in
+Jobs. All other packages belong to the operator, or are shared.
 """

@@ -1,7 +1,7 @@
 """`python3 -m etcd_operator run` and `version`.
 
-Nothing heavy is imported before it is known what was asked for; the init container's entry point is
-another package (`etcd_operator.start`) and imports none of this.
+Heavy modules are imported only once the command is known. The init container has an entry point of
+its own, `etcd_operator.start`, which imports none of this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VERSION = "0.1.0"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: 2 where the environment is wrong, else that of `operate`."""
+    """Returns the exit code: 2 if an environment variable is wrong, else that of `operate`."""
     parser = argparse.ArgumentParser(prog="etcd_operator", description="The etcd operator.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="run the operator; set up by environment variables")
@@ -35,7 +35,7 @@ def _run() -> int:
     except BadSettings as error:
         sys.stderr.write(f"etcd_operator: {error}\n")
         return 2
-    # As process 1 of a container it would otherwise ignore the signal until `operate` listens.
+    # As process 1 of a container it would ignore SIGTERM until `operate` installs its handlers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     import asyncio  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Makes what a Job has written durable, before anybody is told that it is done."""
+"""Makes durable what a Job has written, before the Job reports that it is done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def fsync(path: Path) -> None:
-    """A file's content, or the entries of a folder; raises OSError."""
+    """Flushes a file's content, or the entries of a directory; raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Keeps what nothing here uses out of the operator's memory."""
+"""Keeps modules that the operator does not use out of its memory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import sys
 from importlib.util import find_spec, module_from_spec
 
 _ENTERED = ("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
-"""Packages that import all that is in them by themselves (37.0.2): the synchronous half with
-`requests`, `oauthlib` and `websocket`; the generated client with `pydantic`; the dynamic one."""
+"""Packages whose `__init__` imports everything in them (37.0.2): the synchronous client with
+`requests`, `oauthlib` and `websocket`; the generated client with `pydantic`; the dynamic client."""
 
 _ABSENT = "kubernetes.client"
-"""kopf takes its models into account where it finds them; there are none here."""
+"""kopf supports this package's models if it can import them. The operator does not use them."""
 
 
 def skip_unused_packages() -> None:
     """Puts the packages into `sys.modules` without running them.
 
-    To be called before any of them is imported. Their modules can still be imported one by one.
+    Call this before any of them is imported. Their submodules can still be imported one by one.
     """
     for name in _ENTERED:
         if name not in sys.modules and (spec := find_spec(name)):

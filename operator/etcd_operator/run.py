@@ -1,8 +1,9 @@
-"""The operator's process: what is started, in which order, and what happens when any of it ends.
+"""The operator's process: what it starts, in which order, and what happens when a part ends.
 
-Nothing is restarted in here except the watches. A task that ends unasked, or a Lease that is lost,
-ends the process with 1, and Kubernetes starts it anew, in the same pod with the same identity.
-Being ended at any moment is safe: each pass starts from what it observes.
+Only the watches are restarted within the process. If any other task ends on its own, or the Lease
+is lost, the process exits with 1, and the kubelet restarts the container in the same pod, with the
+same identity. The process may be killed at any moment, because each pass starts from what it
+observes.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GRACE_SECONDS = 10.0
-"""For the passes in progress, when the process is asked to end."""
+"""How long the passes in progress may go on after the process was asked to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the queues are for."""
+    """The worker of each queue."""
 
     workers: dict[Resource, Worker]
     drain: Callable[[], Awaitable[None]]
-    """Waits for what the passes left running."""
+    """Waits for background tasks that passes have started."""
 
 
 MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
@@ -68,7 +69,7 @@ MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 def make_work(
     kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings, mark: Mark
 ) -> Work:
-    """The passes of each kind of object."""
+    """Builds the reconciler of each custom resource."""
     reconciler = make_reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)
@@ -83,7 +84,7 @@ def make_work(
 
 
 class Operator:
-    """The parts, wired; `run` is their life."""
+    """All parts of the operator, connected to each other. `run` starts and stops them."""
 
     def __init__(self, client: Client, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
@@ -118,13 +119,15 @@ class Operator:
         )
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
-        """Only once this copy leads: before, nobody would empty the queue, which would keep the
-        keys of what is long gone. `_begin` queues all that the store has."""
+        """Queues a key, but only once this replica leads. Before that no worker empties the queue,
+        so it would keep keys of objects that are long gone. `_begin` queues every object in the
+        store."""
         if self._begun.is_set():
             self.queues[resource].add(key)
 
     def _begin(self) -> None:
-        """Without an await: each object is in the store by now, or queued by its event later."""
+        """Opens the queues and queues every object in the store, without an await in between: each
+        object is either in the store by now, or its event queues it later."""
         self._begun.set()
         for resource, key in everything(self.store):
             self._enqueue(resource, key)
@@ -134,7 +137,7 @@ class Operator:
         await self.queues[ETCD_CLUSTERS].all_taken_up()
 
     async def run(self, make: MakeWork, stop: asyncio.Event) -> int:
-        """Until `stop` (0), or until a part ends or the Lease is lost (1)."""
+        """Runs until `stop` is set (returns 0), or until a part ends or the Lease is lost (1)."""
         leading = asyncio.Event()
         mark = self.name_changes.mark
         work = make(self.client, self.store, self.metrics, self.settings, mark)
@@ -150,7 +153,7 @@ class Operator:
         _say_why(parts, asked=asked)
         if asked:
             await self._finish(working, election, work)
-        # No pass may begin or go on once the Lease is given up.
+        # No pass may begin or continue after the Lease is released.
         await _cancel(working, election)
         await self.lock.release()
         await _cancel(informer, listening, watchdog, stopping)
@@ -168,8 +171,8 @@ class Operator:
     async def _finish(
         self, working: asyncio.Task[None], election: asyncio.Task[None], work: Work
     ) -> None:
-        """Let the passes in progress end, and what they left running, within the grace, and only
-        as long as the Lease is held."""
+        """Waits for the passes in progress and their background tasks, for at most GRACE_SECONDS
+        and only while the Lease is held."""
         if not self.lock.held:
             return
         for queue in self.queues.values():
@@ -182,11 +185,11 @@ class Operator:
 
 
 class CannotStart(Exception):
-    """One sentence that says what is in the way, and what to do about it."""
+    """The operator cannot start. The message says why, and what to do about it."""
 
 
 async def operate(settings: Settings, make: MakeWork = make_work) -> int:
-    """Run until SIGTERM or SIGINT; the exit code, 2 when it could not even start."""
+    """Runs until SIGTERM or SIGINT. Returns the exit code, which is 2 if it could not start."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -210,7 +213,7 @@ async def _connected(settings: Settings, metrics: Metrics) -> AsyncIterator[Clie
     except NotConfigured as error:
         raise CannotStart(f"no way to Kubernetes: {error}") from error
     except Exception as error:
-        # What is malformed in a kubeconfig or a certificate comes as almost any exception.
+        # A malformed kubeconfig or certificate can raise almost any exception.
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise CannotStart(
             f"no way to Kubernetes: its configuration is malformed: {words}"

@@ -1,7 +1,7 @@
-"""What an installation may set, read once from the environment in `main` and passed on from there.
+"""The settings of an installation. `main` reads them once from the environment and passes them on.
 
-Nothing else in the package reads the environment, so that tests and several operators in one
-process are a matter of other `Settings`.
+Nothing else in the package reads the environment. So a test, or a second operator in the same
+process, only needs other `Settings`.
 """
 
 from __future__ import annotations
@@ -30,36 +30,39 @@ class Settings:
     """Defaults are those of a process outside a cluster; the chart sets the rest."""
 
     watch_namespaces: tuple[str, ...] | None = None
-    """Namespaces that are served; None is all of them (`WATCH_NAMESPACES=*`)."""
+    """Namespaces whose clusters are managed; None means all (`WATCH_NAMESPACES=*`)."""
 
     pod_name: str = "etcd-operator"
     pod_namespace: str = "default"
-    """Where the Lease lives."""
+    """The namespace of the Lease."""
 
     pod_uid: str = ""
     operator_image: str = ""
-    """Image of the init container `start`, this operator's own. The one that has to be set."""
+    """This operator's own image, also that of the init container `start`. The only setting that is
+    required."""
 
     operator_pod_labels: tuple[tuple[str, str], ...] = ()
-    """By which network policies know the operator's pods; without any no policy is made."""
+    """Labels by which network policies select the operator's pods. Without them no network policy
+    is created."""
 
     log_level: str = "INFO"
     log_format: str = "text"
     resync_seconds: float = 600.0
-    """One LIST per watched resource in this interval heals what a broken watch did not tell."""
+    """How often each watched resource is listed, to find changes that a broken watch missed."""
 
     metrics_port: int = 8080
     health_port: int = 8081
     lease_name: str = "etcd-operator"
     workers: int = 8
-    """Clusters that are worked on at the same time."""
+    """How many clusters are reconciled at the same time."""
 
     request_seconds: float = 10.0
     """Deadline of one Kubernetes API call."""
 
     @property
     def identity(self) -> str:
-        """Holder of the Lease: a container that restarts in the same pod takes it again at once."""
+        """The holder in the Lease. It is the same after a container restart in the same pod, which
+        therefore takes the Lease again at once."""
         return f"{self.pod_name}_{self.pod_uid}" if self.pod_uid else self.pod_name
 
     @property
@@ -70,7 +73,7 @@ class Settings:
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Raises `BadSettings`. A variable that is missing or empty leaves its default."""
+    """Raises `BadSettings`. For a variable that is missing or empty, the default applies."""
     values: dict[str, Any] = {}
     for variable, (name, read) in _READERS.items():
         text = environment.get(variable, "").strip()
@@ -82,7 +85,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
             raise BadSettings(f"{variable}={text!r}: {error}") from None
     settings = Settings(**values)
     if not settings.operator_image:
-        # Without it every StatefulSet would be refused, cluster by cluster.
+        # Without an image, the API server would refuse the StatefulSet of every cluster.
         raise BadSettings("OPERATOR_IMAGE is not set: it must name the image of this operator")
     if settings.metrics_port == settings.health_port:
         raise BadSettings("METRICS_PORT and HEALTH_PORT must differ")
@@ -164,4 +167,4 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "WORKERS": ("workers", _whole(1, 256)),
     "REQUEST_SECONDS": ("request_seconds", _between(1, 300)),
 }
-"""By variable: the setting, and what its text becomes."""
+"""For each variable: the setting, and the function that parses its text."""

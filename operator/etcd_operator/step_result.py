@@ -1,4 +1,4 @@
-"""What became of a step that was to be carried out."""
+"""The result of carrying out a step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The write happened. `created` tells an object that was not there before."""
+    """The write succeeded. `created` is true if it created an object."""
 
     words: str
     created: bool = False
@@ -15,28 +15,30 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """The world is not as the step assumed; the store knows better now. Look again at once."""
+    """Something has changed since the step was chosen, and the store is up to date now. The next
+    pass should follow at once."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """Whether it happened is unknown. Look again soon."""
+    """It is unknown whether the write succeeded. The next pass should follow soon."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """etcd does not allow it for now, in its own words. Nothing has changed: a wait, no failure."""
+    """etcd refuses the change for now; `why` is etcd's message. Nothing has changed, so this is a
+    wait and not a failure."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class TicketRefused:
-    """`start` refused a genuine ticket, and would refuse it again."""
+    """`start` refused a genuine ticket, and would refuse the same one again."""
 
     why: str
 

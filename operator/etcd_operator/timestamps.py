@@ -1,4 +1,4 @@
-"""Timestamps as Kubernetes writes them (RFC 3339, UTC), and in seconds since 1970."""
+"""Converts between Kubernetes' timestamps (RFC 3339, UTC) and seconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def rfc3339(moment: float) -> str:
-    """In whole seconds."""
+    """Formats in whole seconds, as Kubernetes' Time."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro(moment: float) -> str:
-    """In microseconds, as Kubernetes' MicroTime."""
+    """Formats in microseconds, as Kubernetes' MicroTime."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds(timestamp: object) -> float | None:
-    """None for what is no timestamp."""
+    """Parses a timestamp; None if it is not one."""
     try:
         return datetime.fromisoformat(str(timestamp)).timestamp()
     except ValueError:
@@ -26,11 +26,11 @@ def seconds(timestamp: object) -> float | None:
 
 
 def created(body: Mapping[str, Any]) -> float | None:
-    """When an object was made, by the API server's clock; None for one that does not say."""
+    """When the object was created, by the API server's clock; None without a creationTimestamp."""
     return seconds(body["metadata"].get("creationTimestamp"))
 
 
 def seconds_since(timestamp: object, now: float) -> float:
-    """Age of a timestamp; 0 for none, and for one that is ahead of our clock."""
+    """The age of a timestamp; 0 if there is none, or if it is ahead of our clock."""
     then = seconds(timestamp)
     return 0.0 if then is None else max(0.0, now - then)

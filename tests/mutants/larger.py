@@ -114,8 +114,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _EXPANSION,
-        "            return str(error)  # one who",
-        "            raise  # one who",
+        "            return str(error)  # perhaps only",
+        "            raise  # perhaps only",
         "an admission that is down stops every pass",
     ),
 ]

@@ -1,8 +1,8 @@
-"""Carries out one step: at most one write, behind every precondition that the step names.
+"""Carries out one step: at most one write, under every precondition that the step names.
 
-What destroys or hands out identity (a claim, a record, a ticket) goes by UID and resourceVersion,
-or by a read made just before. The answer of every write goes into the store, so that the next pass
-sees what this one did, however late the watch is.
+A write that deletes an object or assigns an identity (claims, records, tickets) has the UID and
+resourceVersion as preconditions, or follows a read made just before. The response to every write
+goes into the store, so the next pass sees it even if the watch is late.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _RESOURCES: Final = {
 
 
 class Applier:
-    """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
+    """Carries out steps. Raises Rejected and Unavailable; a Conflict is returned as `Outdated`."""
 
     def __init__(
         self,
@@ -171,11 +171,12 @@ class Applier:
                 return await self._push_ticket(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> StepResult:
-        """At the version that was looked at, or after a read that finds the name free. For what the
-        membership does not depend on, the read that this pass began with will do.
+        """Applies a child at the observed resourceVersion, or creates it if its name is free.
 
-        Server-side apply takes over whatever bears the name, so both keep it from taking over an
-        object that came in between, and an old view from lowering its replicas.
+        Server-side apply would also take over another owner's object of that name. So the name is
+        read again before a create; for objects that the membership does not depend on, the read
+        that this pass began with is enough. The resourceVersion keeps a pass with an outdated view
+        from lowering the StatefulSet's replicas.
         """
         resource, where = _RESOURCES[step.kind], cluster.namespace
         live = self._finder.known(resource, where, step.name)
@@ -208,7 +209,7 @@ class Applier:
 
     async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> StepResult:
         text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
-        labels = naming.labels(cluster.name)  # without which no watch would tell of it
+        labels = naming.labels(cluster.name)  # the watch selects Secrets by these labels
         patch: Json = {
             "metadata": {"resourceVersion": step.resource_version, "labels": labels},
             "data": {BOOTSTRAP: text},
@@ -220,7 +221,7 @@ class Applier:
             "metadata": {
                 "uid": step.uid,
                 "resourceVersion": step.resource_version,
-                # What it does not say, as `http`, may be there from before.
+                # A record without a peer scheme means `http`, so a scheme on the object is removed.
                 "annotations": {naming.PEER_SCHEME: None} | member_annotations(step.record),
             }
         }
@@ -242,7 +243,8 @@ class Applier:
         return Done(words)
 
     async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> StepResult:
-        """To a pod that a read made just now still shows in `start`, at this address."""
+        """Sends a ticket, if a fresh read shows that the pod still waits in `start` at this
+        address."""
         where = cluster.namespace
         raw = await self._finder.read(PODS, where, step.pod)
         pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
@@ -271,7 +273,8 @@ class Applier:
         return await self._patch(cluster, STATEFUL_SETS, step.name, patch, step.reason)
 
     async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> StepResult:
-        """By force a pod's name is free at once, whatever its node still runs."""
+        """Deletes a claim or a pod. A forced deletion frees the pod's name at once, even if its
+        node still runs the containers."""
         where, is_pod = cluster.namespace, isinstance(step, DeletePod)
         resource = PODS if is_pod else CLAIMS
         try:
@@ -285,7 +288,7 @@ class Applier:
             )
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
-        # It may stay: a claim while a pod uses it, a pod while it stops.
+        # The object may still exist: a claim while a pod uses it, a pod while it stops.
         await self._finder.read(resource, where, step.name)
         return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
 
@@ -297,7 +300,8 @@ class Applier:
 
 
 def _why_withheld(step: PushTicket, pod: Pod | None, secret: Json) -> str:
-    """What has become of the pod, or of the ledger, since the step was chosen."""
+    """Why the ticket must not be sent: the pod or the ledger has changed since the step was chosen.
+    Empty if it may be sent."""
     if pod is None or pod.uid != step.pod_uid:
         return f"pod {step.pod} is gone or another one"
     if pod.deleting or not pod.in_start or pod.address != step.address:

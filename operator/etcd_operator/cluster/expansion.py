@@ -1,8 +1,8 @@
-"""Whether claims may ask for another size: the API server is asked as if they did.
+"""Finds out by a dry run whether a claim's storage request may be changed.
 
-For more, their StorageClass decides. That is no object of the namespace, which an operator with
-Roles alone cannot read; and a quota, an admission or the state of the claim may forbid it as well.
-For less again, the version of Kubernetes and the size of the volume do.
+Whether it may be raised depends on the StorageClass, which is cluster-scoped, so an operator with
+only Roles cannot read it. A quota, admission or the claim's state may forbid it as well. Whether it
+may be lowered again depends on the Kubernetes version and on the size of the volume.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.objects import Claim
 
 ASK_SECONDS: Final = 60.0
-"""How long an answer holds: it takes a request for each claim, and a volume minutes to grow."""
+"""How long an answer is reused. Each one costs a request per claim, and a volume takes minutes to
+grow."""
 
 LESS_SECONDS: Final = 3600.0
-"""The same for less: it changes with the claim itself or with Kubernetes, and nobody waits for it
-(I12)."""
+"""The same for a lower request. That answer only changes with the claim or with the Kubernetes
+version, and nothing waits for it (I12)."""
 
 _Asked = tuple[str, str, str]
-"""UID and resourceVersion of a claim, and the storage that it was to ask for."""
+"""The claim's UID and resourceVersion, and the storage request that was tried."""
 
 
 class Expansion:
-    """Asks by dry runs, and remembers each answer for ASK_SECONDS."""
+    """Asks the API server by dry runs and remembers the answers for a while."""
 
     def __init__(self, kube: Kubernetes, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
         self._clock = clock
         self._answers: dict[_Asked, tuple[float, str]] = {}
-        """Until when, and why not; empty where it may."""
+        """Until when an answer holds, and why the request is refused; empty if it is allowed."""
 
     async def onto(self, base: Observation) -> Observation:
-        """The observation with the claims that may not ask for what they should marked as such."""
+        """The observation, in which `fixed` says why a claim's request cannot be changed."""
         due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in larger.unrequested(base)]
         less = larger.to_lower(base)
         due += [(claim, larger.lowered_size(base, claim), LESS_SECONDS) for claim in less]
@@ -64,16 +65,17 @@ class Expansion:
         try:
             await self._kube.merge_patch(CLAIMS, namespace, claim.name, patch, dry_run=True)
         except Conflict:
-            return ""  # it has changed since, which the next look tells
+            return ""  # the claim has changed; the next pass sees it
         except Rejected as error:
             return "" if error.not_found else str(error)
         except Unavailable as error:
-            return str(error)  # one who is asked about claims may be out; all else goes on
+            return str(error)  # perhaps only a webhook for claims is down; other steps go on
         return ""
 
 
 def request(uid: str, resource_version: str, storage: str) -> Json:
-    """The patch by which exactly this claim asks for so much, and says at whose word."""
+    """The patch that sets the storage request of exactly this claim, and the annotation by which
+    the operator recognizes its own request."""
     note = {naming.STORAGE: storage}
     return {
         "metadata": {"uid": uid, "resourceVersion": resource_version, "annotations": note},

@@ -1,4 +1,4 @@
-"""For how long pods have been missing that nothing keeps from being made."""
+"""Tracks how long pods have been missing although the StatefulSet controller could create them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from etcd_stateful.membership import stalled
 from etcd_stateful.membership.observation import Observation
 
 FIRST_SECONDS: Final = 0.25
-"""A controller that is awake makes a pod again within milliseconds."""
+"""The first wait. A controller that is not backing off recreates a pod within milliseconds."""
 
 PACE: Final = 4.0
-"""How much longer each wait is than the one before."""
+"""The factor by which each wait is longer than the one before."""
 
 LAST_SECONDS: Final = 30.0
 
@@ -26,21 +26,21 @@ LAST_SECONDS: Final = 30.0
 class _Stall:
     missing: tuple[str, ...]
     touched: str
-    """What the StatefulSet says of when it was touched last."""
+    """When the StatefulSet was last touched, by its annotation."""
 
     wait: float
     due: float
 
 
 class MissingPods:
-    """Of each cluster. It may be lost at any moment: then the first wait begins anew."""
+    """The missing pods of each cluster. If this memory is lost, the first wait starts again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._stalls: dict[Key, _Stall] = {}
 
     def onto(self, key: Key, base: Observation) -> Observation:
-        """The observation with `stalled`, once the StatefulSet is to be touched."""
+        """The observation, with `stalled` set once the StatefulSet should be touched."""
         names = stalled.missing(base)
         if not names:
             self.forget(key)
@@ -55,7 +55,7 @@ class MissingPods:
         return replace(base, stalled=now >= stall.due)
 
     def next(self, key: Key) -> float:
-        """Seconds until the StatefulSet may have to be touched."""
+        """Seconds until the StatefulSet may have to be touched; infinite if no pod is missing."""
         stall = self._stalls.get(key)
         return inf if stall is None else max(stall.due - self._clock(), 0.0)
 

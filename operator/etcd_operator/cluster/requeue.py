@@ -1,6 +1,6 @@
-"""When to look at a cluster again, and what one pass leaves to the next to decide that.
+"""Decides when the next pass over a cluster follows, and remembers what that depends on.
 
-Any of it may be lost at any moment.
+This memory may be lost at any moment.
 """
 
 from __future__ import annotations
@@ -20,50 +20,54 @@ from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
 FIRST_POLL: Final = 0.05
 LAST_POLL: Final = 1.0
 MANY_POLLS: Final = 60
-"""At that pace: members that have been silent for so long may be silent for days, and each question
-to them keeps a worker from other clusters until its deadline."""
+"""After every so many polls the interval grows by LAST_POLL. Members that have not answered by then
+may be away for days, and each call to them occupies a worker until its deadline."""
 
 WAIT_SECONDS: Final = 5.0
-"""Waits end with an event. This is for what only time changes: a grace that is over."""
+"""The longest time between passes while a step waits. Most waits end with an event; this is for
+those that end with time alone, such as a grace period."""
 
 FOREIGN_SECONDS: Final = 5.0
-"""No watch tells when an object that is not ours goes away."""
+"""How often to look whether another owner's object is gone. No watch covers those."""
 
 DECLINED_SECONDS: Final = 0.25
-"""Between two tries of what etcd does not allow yet; the first come sooner, as a learner is in sync
-within milliseconds."""
+"""Between retries of a change that etcd does not allow yet. The first retries come sooner, because
+a learner catches up within milliseconds."""
 
 DECLINED_TRIES: Final = 28
-"""At that pace: longer than the five seconds for which etcd wants its members connected."""
+"""How many retries are at most DECLINED_SECONDS apart. Together they last longer than the five
+seconds for which etcd requires its members to be connected."""
 
 LAST_FAILURE: Final = 60.0
 
 
 @dataclass(slots=True)
 class Memory:
-    """What a cluster's passes remember from one to the next, for pacing alone."""
+    """What is remembered of a cluster between passes. It affects the timing of passes and which
+    messages are repeated, never which step is chosen."""
 
     uid: str
     step: Step | None = None
     shape: tuple[object, ...] = ()
     refusal: str = ""
-    """Why the last step could not be done; empty if it could."""
+    """Why the last step failed; empty if it did not."""
 
     polls: int = 0
     retries: int = 0
-    """How often in a row a step came too late, or its outcome stayed unknown."""
+    """How many steps in a row were outdated, or had an unknown outcome."""
 
     declined: int = 0
     failures: int = 0
     unanswered: int = 0
-    """How many passes in a row ended as a call to the API server came to nothing."""
+    """How many passes in a row ended because the API server did not answer."""
 
     traceback: str = ""
     doubted: bool = False
-    """The last look at a cluster that was as declared missed an answer, and is made again."""
+    """The cluster was as declared, but some answer was missing in the last pass, so the next pass
+    repeats it before anything is reported."""
 
     still_until: float = float("-inf")
-    """Until then nothing is looked at: its namespace ends."""
+    """Passes do nothing until then, because the namespace is being deleted."""
 
     rate_limit: RateLimit = field(default_factory=RateLimit)
 
@@ -73,8 +77,8 @@ class Memory:
         return isinstance(self.step, Settled | Hold) and not (waits or self.doubted)
 
     def doubts(self, step: Wait | Hold | Settled) -> bool:
-        """Whether to look once more before anybody is told: a busy operator misses an answer now
-        and then, and the next look finds all as it was."""
+        """Whether to repeat the pass before the wait is reported. A busy operator misses an answer
+        now and then, and the next pass finds that nothing has changed."""
         self.doubted = (
             isinstance(self.step, Settled)
             and isinstance(step, Wait)
@@ -95,7 +99,8 @@ class Memory:
         return delay
 
     def next_try(self, step: Write) -> float:
-        """Until a change that etcd has declined is asked for again; each time costs fresh reads."""
+        """Seconds until a change that etcd has declined is requested again. Each retry reads
+        everything again, so retries become rarer."""
         self.declined = self.declined + 1 if self.step == step else 1
         early = min(FIRST_POLL * 2 ** min(self.declined - 1, 9), DECLINED_SECONDS)
         late = max(0, min(self.declined, 60) - DECLINED_TRIES)
@@ -109,7 +114,7 @@ class Memory:
 
 
 def why_limited(memory: Memory, step: Write) -> str:
-    """Why a write has to wait that was repeated too often, for the status."""
+    """What the status says about a write that is delayed because it was repeated too often."""
     if memory.refusal and memory.step == step:
         return memory.refusal
     words = f"{step.reason}; done several times, and each time someone else undoes it: "
@@ -117,7 +122,7 @@ def why_limited(memory: Memory, step: Write) -> str:
 
 
 def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
-    """Seconds until the next pass if nothing happens before; None: only an event brings it."""
+    """Seconds until the next pass, unless an event comes first. None: only an event starts it."""
     match step:
         case Hold(reason="Paused"):
             return None
@@ -129,7 +134,8 @@ def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> fl
             return FOREIGN_SECONDS
         case Wait() | Hold(reason=going_back.FAILS):
             late = memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
-            # A touch that is due was not the next step: what is comes first, however long it takes.
+            # If the StatefulSet is due to be touched and another step came first, `next_touch` is 0
+            # and does not shorten the delay.
             return min(late, max(seen.next_touch, FIRST_POLL)) if seen.next_touch else late
         case Settled() | Hold():
             return min(seen.next_sweep, _next_turn(seen.observation))
@@ -141,7 +147,7 @@ def _is_soon(seen: Observation, step: Wait | Hold) -> bool:
 
 
 def _next_turn(seen: Observation) -> float:
-    """Seconds until a certificate expires that is good now: nothing happens then to tell of it."""
+    """Seconds until the next certificate stops being good. No event announces that."""
     if seen.certificates is None:
         return inf
     found = (one for secret in seen.certificates.secrets.values() for one in secret.values())
@@ -150,7 +156,8 @@ def _next_turn(seen: Observation) -> float:
 
 
 def _must_poll(seen: Observation) -> bool:
-    """Whether the wait may end without an event: an answer of `start`, or etcd's first one."""
+    """Whether the wait may end without an event: when `start` answers, or etcd for the first
+    time."""
     forming = not is_latched(seen)
     return any(
         not pod.deleting and (pod.in_start or (forming and pod.etcd_started)) for pod in seen.pods

@@ -1,6 +1,6 @@
-"""What passes over clusters are made of, put together once.
+"""Builds the reconciler of clusters and connects its parts.
 
-Tests hand in fakes of what lies beyond the API server: `start`, etcd, Events and the two clocks.
+Tests pass fakes of what is not the API server: `start`, etcd, Events and the two clocks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_reconciler(
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
 ) -> Reconciler:
-    """A reconciler with all its parts; what is not given talks to the network."""
+    """A reconciler with all its parts. Parts that are not given use the network."""
     calls = GrpcEtcd()
     start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
     events = events or Events(kube, instance=settings.identity)

@@ -1,4 +1,4 @@
-"""The objects that a cluster owns under the one name that each of them has."""
+"""Looks up the objects that a cluster owns, each under its fixed name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from etcd_stateful.observed.objects import Foreign
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """As the API server has them, None for what is not there."""
+    """The objects as the API server has them; None for each that does not exist."""
 
     stateful_set: Json | None
     headless_service: Json | None
@@ -35,7 +35,7 @@ class Children:
 
 
 def known_children(finder: Finder, cluster: EtcdCluster) -> Children:
-    """What the watches have told, without asking anyone."""
+    """The objects in the store, without any request."""
     where = cluster.namespace
     return Children(
         finder.known(STATEFUL_SETS, where, cluster.name),
@@ -48,12 +48,13 @@ def known_children(finder: Finder, cluster: EtcdCluster) -> Children:
 
 
 async def find_children(finder: Finder, cluster: EtcdCluster, *, policy: bool) -> Children:
-    """As the finder has them, or else as the API server has; raises KubeError.
+    """The objects in the store, or else from the API server; raises KubeError.
 
-    What only a formed cluster has is not looked for before: that may take long.
+    Objects that only a formed cluster has are not requested before it has formed, as that may take
+    long.
 
     Args:
-        policy: whether the cluster is to have a network policy.
+        policy: whether the cluster should have a network policy.
     """
     where = cluster.namespace
     names = (
@@ -85,14 +86,15 @@ async def _find_policy(finder: Finder, cluster: EtcdCluster, wanted: bool) -> Js
 async def find_all(
     finder: Finder, namespace: str, names: Iterable[tuple[Resource, str]]
 ) -> list[Json | None]:
-    """All at once, in their order; raises KubeError."""
+    """Finds all objects concurrently, and returns them in the order of `names`; raises
+    KubeError."""
     return await asyncio.gather(
         *(finder.find(resource, namespace, name) for resource, name in names)
     )
 
 
 def sort_out(cluster: EtcdCluster, children: Children) -> tuple[Children, tuple[Foreign, ...]]:
-    """What is this cluster's, and what bears such a name and is another owner's (I10)."""
+    """Separates this cluster's objects from those of another owner under the same names (I10)."""
     foreign: list[Foreign] = []
 
     def own(kind: str, raw: Json | None) -> Json | None:

@@ -1,4 +1,4 @@
-"""Which members were asked to defragment a moment ago, and until when they are not asked again."""
+"""Remembers which members were defragmented recently, and until when that is not repeated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation
 
 PAUSE_SECONDS: Final = 600.0
-"""Between two times of one member: it copies all that it holds, and serves nobody meanwhile."""
+"""The first pause between two defragmentations of a member, which copies all its data and does not
+serve meanwhile."""
 
 LONGEST_SECONDS: Final = 3600.0
-"""What a pause that doubles each time comes to, where a member's file is soon as it was: the disk
-is full, or clients fill it anew. A leader hands over each time."""
+"""The longest pause. It doubles each time that a member's file soon has its old size again, because
+the disk is full or clients fill it again. A leader hands over its leadership each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class _Asked:
     pause: float
     in_use: int
     size: int = 0
-    """Of its file by then, while nobody knows yet what came of it."""
+    """The size of its file when the call timed out, while the result is unknown; else 0."""
 
     @property
     def rested(self) -> float:
@@ -33,27 +34,29 @@ class _Asked:
 
 
 class DefragBackoff:
-    """Of each cluster. It may be lost at any moment: then members may be asked again at once."""
+    """The pauses of each cluster's members. If this memory is lost, members may be defragmented
+    again at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._asked: dict[Key, dict[str, _Asked]] = {}
 
     def begin(self, key: Key, member: str, in_use: int) -> None:
-        """The member is asked now, with so many bytes in use."""
+        """Records that the member is asked now, with so many bytes of its file in use."""
         known = self._asked.setdefault(key, {})
         before = known.get(member)
         pause = min(2 * before.pause, LONGEST_SECONDS) if before else PAUSE_SECONDS
         known[member] = _Asked(self._clock(), pause, in_use)
 
     def unanswered(self, key: Key, member: str, seen: Observation) -> None:
-        """It has not answered yet, as it does once it has written all anew."""
+        """Records that the call timed out. The member answers only once it has rewritten its
+        file."""
         known, seat = self._asked.get(key, {}), roster.seat_named(seen, member)
         if member in known and seat and seat.status:
             known[member] = replace(known[member], size=seat.status.db_size)
 
     def ended(self, key: Key, seen: Observation) -> list[str]:
-        """Members that had not answered, and whose files are smaller by now; each is told once."""
+        """Members whose call timed out, and whose file is smaller by now. Each is returned once."""
         known = self._asked.get(key, {})
         found = [name for name, one in known.items() if _is_smaller(seen, name, one.size)]
         known.update({name: replace(known[name], size=0) for name in found})

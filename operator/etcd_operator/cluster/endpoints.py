@@ -1,4 +1,5 @@
-"""Whom of a cluster's members to ask, where, as whom, and for how long."""
+"""Decides which members of a cluster to ask, at which address, with which certificate, and how
+long to wait for the answer."""
 
 from __future__ import annotations
 
@@ -13,23 +14,23 @@ from etcd_stateful.observed.members import MemberStatus
 
 YOUNG_SECONDS: Final = 30.0
 YOUNG_PATIENCE: Final = 0.25
-"""A member that starts takes connections before it serves: until it does, each question lasts to
-its deadline, and what else the cluster waits for waits along. So young pods get a short one until
-they are ready."""
+"""A member that starts accepts connections before it serves. Until then each call lasts until its
+deadline and delays the whole pass. So calls to young pods have a short deadline until they are
+ready."""
 
 
 def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
-    """Where members may answer, and as whom, by ordinal.
+    """The endpoints of members that may answer, by ordinal.
 
-    Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
-    Without a certificate to show no member is that serves TLS alone.
+    Without a bootstrap record no member is asked, because nothing tells whether the right cluster
+    answers. Without a client certificate, members that serve only TLS are not asked.
     """
     bootstrap = base.bootstrap
     if bootstrap is None:
         return {}
     places: dict[int, Endpoint] = {}
     for pod in base.pods:
-        # One that is on its way out is counted on no more, and may let a question hang.
+        # A pod that is being deleted no longer counts, and may let a call hang.
         if pod.deleting or not pod.etcd_started or pod.in_start or not pod.address:
             continue
         served = links.levels_of(base, pod).client_schemes
@@ -47,17 +48,17 @@ def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, 
 
 
 def deadline(base: Observation, ordinal: int) -> float:
-    """Seconds that the member of this ordinal has to answer a status."""
+    """Seconds to wait until the member of this ordinal answers a status call."""
     pod = base.pod(ordinal)
     starts = pod is not None and pod.age < YOUNG_SECONDS and not pod.ready
     return YOUNG_PATIENCE if starts else READ_SECONDS
 
 
 def list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
-    """Voters that know a leader, the latest term first, in it the leader itself.
+    """Voters that know a leader, sorted by the latest term; within a term the leader comes first.
 
-    One without a leader would keep the question until its deadline, and a deposed leader that does
-    not know it yet, too.
+    A member without a leader would not answer before the deadline, nor would a leader that was
+    deposed and does not know it yet.
     """
     able = [
         (-status.term, status.leader_id != status.member_id, ordinal)

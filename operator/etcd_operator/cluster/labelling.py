@@ -1,6 +1,6 @@
-"""Writes onto each pod which member serves in it, beside the passes: no step waits for it.
+"""Labels each pod with the ID of its etcd member, in background tasks that no step waits for.
 
-Whatever becomes of such a write, a later pass sees what is still to be written.
+If such a write fails, a later pass sees that the label is still missing and writes it again.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from etcd_stateful.observed.pods import Pod
 log = logging.getLogger(__name__)
 
 REFUSED_SECONDS: Final = 600.0
-"""A policy that allows no label now may be mended, and nothing tells of that."""
+"""When to retry a label that was rejected. An admission policy may have been fixed, and no event
+announces that."""
 
 MOST_WRITES: Final = 16
-"""In flight, of all clusters. What hangs at a webhook must not take every connection to the API
-server: the Lease is renewed over them as well."""
+"""How many writes may be in flight, for all clusters together. Writes that hang at a webhook must
+not occupy every connection to the API server, because the Lease is renewed over them too."""
 
 UNANSWERED_SECONDS: Final = 10.0
-"""Passes may follow each other within milliseconds, and a webhook be down for hours."""
+"""When to retry after a write got no answer. Passes may follow each other within milliseconds,
+while a webhook may be down for hours."""
 
 
 class Labels:
-    """The writes of the label with a member's ID, each in a task of its own."""
+    """Writes the labels with member IDs, each in a task of its own."""
 
     def __init__(
         self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
@@ -42,17 +44,17 @@ class Labels:
         self._clock = clock
         self._under_way: dict[asyncio.Task[None], str] = {}
         self._refused: dict[Key, dict[str, float]] = {}
-        """By cluster and its pods' UIDs, as long as they are there: when to try again."""
+        """When to retry, for each pod (by UID) whose label was rejected."""
 
         self._unanswered: dict[Key, float] = {}
-        """When to try again, of clusters with a write that was not answered."""
+        """When to retry, for each cluster with a write that got no answer."""
 
     def forget(self, cluster: Key) -> None:
         self._refused.pop(cluster, None)
         self._unanswered.pop(cluster, None)
 
     def write(self, seen: Observation) -> None:
-        """One patch for each pod that needs it and has none under way."""
+        """Starts one patch for each pod that needs the label and has no patch under way."""
         key = seen.cluster.key
         if self._clock() < self._unanswered.get(key, float("-inf")):
             return
@@ -80,7 +82,7 @@ class Labels:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
             self._finder.take(PODS, written)
         except Conflict:
-            return  # the pod is another one by now
+            return  # another pod has the name by now
         except Unavailable:
             self._unanswered[cluster] = self._clock() + UNANSWERED_SECONDS
         except Rejected as error:

@@ -1,9 +1,9 @@
-"""Looks at one cluster: objects from the store, `start` and etcd over the network where needed.
+"""Observes one cluster: objects from the store, and `start` and etcd over the network.
 
-The store costs nothing, so it is read on every pass. The network is asked as rarely as the question
-allows: of `start` only in pods that wait in it, of etcd on every pass while something is going on
-and at most 0.1 times a second once nothing is. A view that is used again is marked as such: nothing
-may be written on its word, but what no member has a say in.
+Reading the store costs nothing, so every pass does. The network is used as little as possible.
+`start` is asked only in pods that wait in it. etcd is asked in every pass while something is going
+on, and at most 0.1 times a second in a settled cluster. An observation that reuses an earlier
+answer of the network is not `fresh`: only writes that do not depend on members may follow from it.
 """
 
 from __future__ import annotations
@@ -55,33 +55,35 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.pods import Pod
 
 GONE_SECONDS: Final = 300.0
-"""How long a node must have been gone from the API server. One that is replaced under its name is
-away for a moment only; its pods may have been pending for longer than that."""
+"""How long a node must be gone from the API server before its pods count as lost. A node that is
+replaced under the same name is away for a moment only, although its pods may have been pending for
+longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One observation; `fresh` unless what the network said was used again."""
+    """One observation. It is `fresh` unless an earlier answer of the network was reused."""
 
     observation: Observation
     fresh: bool
     next_sweep: float
-    """Seconds until the network should be asked again if nothing happens."""
+    """Seconds until the network should be asked again, unless an event comes first."""
 
     shape: Shape = ()
-    """What the pods were like; two observations of one shape differ only in what was answered."""
+    """The cluster's generation and ID and the state of its pods. Between two observations of the
+    same shape, an earlier answer of the network may be reused."""
 
     answered: float = 0.0
-    """The loop's time at which the network had answered."""
+    """When the last answer of the network came, in the event loop's time."""
 
     next_touch: float = inf
-    """Seconds until the StatefulSet may have to be touched, if nothing happens; 0 where it may
-    now."""
+    """Seconds until the StatefulSet may have to be touched, unless an event comes first; 0 if it
+    may be touched now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The cluster read anew, and what was seen of it."""
+    """The cluster as it was read again from the API server, and its observation."""
 
     body: Json
     cluster: EtcdCluster
@@ -89,7 +91,7 @@ class Confirmed:
 
 
 class Observer:
-    """Looks at clusters, and remembers of each only what a later look need not ask again."""
+    """Observes clusters. It remembers of each only what a later pass need not ask for again."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Observer:
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
-        """By the pod's UID: since when its node is gone."""
+        """Since when the node of a pod (by UID) is gone."""
 
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
@@ -134,17 +136,17 @@ class Observer:
         self._passwords.forget(key)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
-        """What is known without asking anyone; all that a paused cluster gets."""
+        """The observation without any request. This is all that a paused cluster gets."""
         children = known_children(self._finder, cluster)
         claims = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
         return self._assemble(body, cluster, children, claims)
 
     async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> Seen:
-        """The cluster now.
+        """Observes the cluster.
 
         Args:
-            quiet: nothing was going on at the last pass; if the pods are still the same ones in the
-                same state, what the network said then will do until its time is over.
+            quiet: nothing was going on in the last pass. If the pods are the same and in the same
+                state, the network's last answer is reused until its interval is over.
         """
         children = await find_children(self._finder, cluster, policy=self._operator is not None)
         claims = await self._claims(cluster)
@@ -179,9 +181,10 @@ class Observer:
         )
 
     async def confirm(self, key: Key) -> Confirmed | None:
-        """The cluster as the API server itself and its members have it now, nothing remembered.
+        """Observes the cluster from the API server and its members alone, without what is
+        remembered, before an irreversible step.
 
-        For a step that nothing undoes. None: there is no such cluster, or no acceptable one.
+        None if the cluster does not exist or its spec is refused.
         """
         body = await self._finder.read(ETCD_CLUSTERS, *key)
         if body is None:
@@ -195,7 +198,7 @@ class Observer:
         return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
 
     async def _read_again(self, cluster: EtcdCluster) -> None:
-        """Reads anew all that decides on the membership. Services do not."""
+        """Reads again every object that decisions about the membership depend on."""
         where = cluster.namespace
         claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         if self._finder.known(ETCD_RESTORES, where, cluster.name) is not None:
@@ -208,7 +211,8 @@ class Observer:
         )
 
     async def _claims(self, cluster: EtcdCluster) -> list[Json]:
-        """Labelled claims, and such that have only the name of an ordinal that has or needs one."""
+        """The claims with the cluster's label, and those without it that have the name of an
+        ordinal's claim."""
         known = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
         if not cluster.durable:
             return known
@@ -219,8 +223,11 @@ class Observer:
         return known + [one for one in found if one]
 
     def _ordinals(self, cluster: EtcdCluster) -> list[int]:
-        """That have a pod or a claim, as far as labels tell, or are asked for; all where a restore
-        in place is to find one that nobody uses."""
+        """The ordinals below the cluster's size, and those with a labelled pod or claim.
+
+        During a restore in place it returns all possible ordinals, because the restore needs one
+        that is unused.
+        """
         where, name = cluster.namespace, cluster.name
         pods = (one["metadata"]["name"] for one in self._store.of_cluster(PODS, where, name))
         claims = (
@@ -232,7 +239,8 @@ class Observer:
         return sorted({one for one in named if one is not None} | set(range(most)))
 
     async def _with_backup(self, base: Observation) -> Observation:
-        """With what the EtcdBackup has stored that the cluster is to be restored from."""
+        """The observation, with what is stored by the EtcdBackup that the cluster is restored
+        from."""
         if not (
             name := bootstrap_source.wanted_backup(base) or in_place_request.wanted_backup(base)
         ):
@@ -270,7 +278,7 @@ class Observer:
         return links.with_recorded_links(seen)
 
     def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
-        """The one in place that its EtcdRestore asks for."""
+        """The restore in place that the EtcdRestore of the same name asks for."""
         known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
         return restores.replacing(known)
 
@@ -300,7 +308,8 @@ class Observer:
         return tuple(one["metadata"]["name"] for one in pods if jobs.backs_up(one))
 
     def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
-        """Pods that the StatefulSet before left and that will stop by themselves; no Job's."""
+        """Members' pods that an earlier StatefulSet of this name left, and that will still stop by
+        themselves."""
         if stateful_set is not None:
             return ()
         now = self._wall_clock()

@@ -1,4 +1,4 @@
-"""Which writes of children were in vain a moment ago: other steps need not wait for them."""
+"""Remembers which writes of children failed recently, so that other steps do not wait for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from etcd_stateful.membership.children import Postponable
 from etcd_stateful.membership.observation import Observation
 
 RECENT_SECONDS: Final = 60.0
-"""After it was due: what is in vain again by then is no news."""
+"""How long after a retry was due the same failure counts as a repetition and is not logged
+again."""
 
 Name = tuple[str, str]
 
@@ -27,14 +28,15 @@ class _Until:
 
 
 class Postponed:
-    """Of each cluster. It may be lost at any moment: then each is tried again at once."""
+    """The writes of each cluster that are put off. If this memory is lost, they are retried at
+    once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._all: dict[Key, dict[Name, _Until]] = {}
 
     def begin(self, key: Key, step: Postponable, why: str, seconds: float) -> bool:
-        """Puts it off. Whether that is news."""
+        """Puts a write off. Returns whether this failure is a new one."""
         mine, name = self._all.setdefault(key, {}), children.name_of(step)
         before = mine.get(name)
         known = before is not None and before.put_off.why == why and self._is_recent(before)
@@ -42,7 +44,7 @@ class Postponed:
         return not known
 
     def knows(self, key: Key, step: Postponable) -> bool:
-        """Whether the same was in vain a moment ago."""
+        """Whether the same write failed a moment ago."""
         before = self._all.get(key, {}).get(children.name_of(step))
         if before is None or not self._is_recent(before):
             return False
@@ -57,7 +59,7 @@ class Postponed:
         return replace(base, put_off=found) if found else base
 
     def next(self, key: Key) -> float:
-        """Seconds until one of them is to be tried again."""
+        """Seconds until the next of the cluster's writes is retried; infinite if there is none."""
         now = self._clock()
         waits = (one.due - now for one in self._all.get(key, {}).values() if one.due > now)
         return min(waits, default=inf)

@@ -1,9 +1,9 @@
-"""Keeps a write that someone else undoes from being repeated at full speed.
+"""Limits how often a write is repeated that someone else keeps undoing.
 
 Two controllers that disagree about a field would otherwise write as fast as the API server answers.
-Each write of a cluster may happen five times in a row; after that it earns one more every ten
-seconds. The same write is one that would make the same of the same object: a cluster that grows by
-four members makes many of one kind, and none of them twice.
+Each write of a cluster may happen five times in a row, and after that once every ten seconds. Two
+writes are the same if they would have the same effect on the same object. A cluster that grows by
+four members makes many writes of one kind, but none of them twice.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class RateLimit:
 
     def __init__(self) -> None:
         self._spent: dict[str, tuple[float, float]] = {}
-        """By write: what is spent of the burst, and as of when."""
+        """For each write: how much of the burst is used up, and when that was computed."""
 
     def pause(self, step: Write, now: float) -> float:
         """Seconds to wait before this write; 0 to go ahead."""
         return max(0.0, (self._left(step, now) - (BURST - 1)) * SECONDS_PER_WRITE)
 
     def happened(self, step: Write, now: float) -> None:
-        """Counts a write. What was refused, or came too late, is nobody's to undo."""
+        """Counts a write that succeeded. Nobody can undo one that was refused or outdated."""
         spent = self._left(step, now) + 1
         rested = now - BURST * SECONDS_PER_WRITE
         self._spent = {name: mark for name, mark in self._spent.items() if mark[1] > rested}
@@ -45,13 +45,13 @@ def _signature(step: Write) -> str:
         case ApplyChild():
             return f"{step.kind} {step.name} {_content(step)}"
         case MemberAddLearner():
-            return step.peer_url  # a member that is removed and added again is named anew each time
+            return step.peer_url  # the same member added again has a new ID, but the same peer URL
         case _:
             return f"{type(step).__name__} {getattr(step, 'name', '')} {step.reason}"
 
 
 def _content(step: ApplyChild) -> int:
-    """Of the manifest without the version that it is applied to."""
+    """A hash of the manifest without the resourceVersion that it is applied to."""
     manifest: dict[str, Any] = {**step.manifest}
     metadata = dict(manifest.get("metadata") or {})
     metadata.pop("resourceVersion", None)

@@ -1,7 +1,7 @@
-"""One pass over one cluster: observe, decide, apply one step, tell.
+"""One pass over one cluster: observe, decide, apply one step, report.
 
-Level-triggered: a pass knows nothing of the one before but how patient to be. What it remembers
-per cluster (polls, failures, writes that come undone) may be lost at any moment.
+Passes are level-triggered. From earlier passes they only know how long to wait before the next. The
+memory of each cluster (polls, failures, writes that others undo) may be lost at any moment.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What one pass has in its hands."""
+    """The state of one pass."""
 
     body: Json
     cluster: EtcdCluster
     memory: Memory
     seen: Seen
     since: float
-    """When it was asked for."""
+    """When the pass was asked for, in the event loop's time."""
 
 
 class Reconciler:
@@ -95,14 +95,14 @@ class Reconciler:
         self._memories: dict[Key, Memory] = {}
 
     async def drain(self) -> None:
-        """Waits for what runs beside the passes; for a graceful stop."""
+        """Waits for the background tasks of passes, for a graceful stop."""
         await self._labels.drain()
         await self._reporter.drain()
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+        """Runs one pass. Returns the seconds until the next one; None: the next event starts it.
 
-        Raises KubeError, which the queue logs and backs off from; nothing else.
+        Raises only KubeError, which the queue logs before it retries with back-off.
         """
         body = self._store.get(ETCD_CLUSTERS, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
@@ -120,7 +120,7 @@ class Reconciler:
             raise
         except KubeError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+        except Exception as error:  # noqa: BLE001 - it must not stop other clusters
             return await self._unexpected(body, memory, error)
         memory.failures = memory.unanswered = 0
         return delay if delay is None else min(delay, self._observer.postponed.next(key))
@@ -142,8 +142,11 @@ class Reconciler:
         return await self._write(turn, step)
 
     async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
-        """The step, from a view that is fresh unless it only confirms the last step, or is nothing
-        that members have a say in."""
+        """Observes the cluster and decides on the step.
+
+        An observation that is not fresh is enough to repeat the last step, or for a step that
+        depends on Kubernetes objects alone.
+        """
         if cluster.paused:
             seen = Seen(self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0)
             return seen, decide(seen.observation)
@@ -155,7 +158,8 @@ class Reconciler:
         return seen, step
 
     async def _refuse(self, body: Json, memory: Memory, refused: RefusedCluster) -> float | None:
-        """Nothing is done; members go on serving, or do not, and that is told all the same."""
+        """Reports a spec that is refused. Nothing is changed, and the status still shows the
+        members."""
         hold = Hold(refused.reason, str(refused))
         self._reporter.decision(body, hold, hold.message, always=False)
         if memory.step != hold:
@@ -167,7 +171,7 @@ class Reconciler:
         return pending or None
 
     async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
-        """Nothing to write but the status."""
+        """Ends a pass that changes nothing but the status."""
         body, memory, seen = turn.body, turn.memory, turn.seen
         if memory.doubts(step):
             return memory.next_poll()
@@ -207,23 +211,25 @@ class Reconciler:
         return await self._applied(turn, step, applied)
 
     def _is_given_up(self, turn: _Turn, step: Write) -> bool:
-        """Whether what the API server fails at is this write alone, as where a webhook is down."""
+        """Whether to put off this write, because the API server fails only at it, as it does while
+        a webhook is down."""
         if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
             return False
         often = turn.memory.unanswered + 1 >= UNANSWERED_PASSES
         return often or self._observer.postponed.knows(turn.cluster.key, step)
 
     def _leave(self, turn: _Turn) -> float:
-        """As a namespace is deleted, each object that goes brings a pass that may write nothing."""
+        """Pauses the passes while the namespace is being deleted. Nothing can be created in it, and
+        each object that disappears would start another pass."""
         step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
         self._reporter.decision(turn.body, step, _in_words(step), always=False)
         turn.memory.still_until = self._clock() + REJECTED_SECONDS
         return REJECTED_SECONDS
 
     async def _confirm(self, turn: _Turn, step: Write) -> tuple[_Turn, Write] | None:
-        """The same step from a second look that trusts nothing remembered; None if it is another.
+        """Decides again on an observation without anything remembered; None if the step differs.
 
-        It goes by what the second look has seen.
+        The step and the state of the pass that it returns are those of the second observation.
         """
         metadata = turn.body["metadata"]
         fresh = await self._observer.confirm((metadata["namespace"], metadata["name"]))
@@ -268,7 +274,8 @@ class Reconciler:
         return 0.0
 
     async def _declined(self, turn: _Turn, step: Write, why: str) -> float:
-        """etcd's no is a wait like any other; what it waits for may end within milliseconds."""
+        """Reports that etcd declines the step for now as a wait, which may end within
+        milliseconds."""
         wait = Wait(f"etcd, which says {why!r}, before this can be done: {step.reason}", soon=True)
         delay = turn.memory.next_try(step)
         turn.memory.step, turn.memory.refusal = step, ""
@@ -277,7 +284,7 @@ class Reconciler:
         return delay
 
     async def _not_now(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
-        """As `_fail`; but where nothing hangs by the step, the others go on meanwhile."""
+        """Like `_fail`; but a step that others do not depend on is put off, and they go on."""
         if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
             return await self._fail(turn, step, words, delay)
         if self._observer.postponed.begin(turn.cluster.key, step, words, delay):
@@ -286,14 +293,16 @@ class Reconciler:
         return turn.memory.next_retry()
 
     async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
-        """The step cannot be done for now. Told where a user looks, and tried again slowly."""
+        """Reports that the step fails for now: in the log, an Event and the status. It is retried
+        after `delay`."""
         turn.memory.step, turn.memory.refusal = step, words
         outcome = Outcome(turn.seen.observation, step, failure=words)
         await self._tell_failure(turn.body, words, outcome)
         return delay
 
     async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
-        """Mostly for want of a right, which only a person can grant."""
+        """Reports that the API server rejects reads. Mostly RBAC rights are missing, which only a
+        person can grant."""
         words = f"nothing is done, as the API server does not let the operator look: {error}"
         memory.step = None
         await self._tell_failure(body, words, self._last_resort(body, words))
@@ -305,15 +314,19 @@ class Reconciler:
         await self._reporter.status(body, outcome, urgent=True)
 
     async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
-        """Told once it has happened several times in a row. Then it is mostly one kind of call that
-        fails, as while a webhook is down, and the status can be written."""
+        """Reports that the API server does not answer, after several such passes in a row.
+
+        Then mostly only one kind of call fails, as it does while a webhook is down, and the status
+        can be written.
+        """
         memory.unanswered += 1
         if memory.unanswered >= UNANSWERED_PASSES:
             outcome = self._last_resort(body, in_words(error))
             await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
-        """A fault of ours: one traceback, a condition, and longer and longer until the next try."""
+        """Reports a bug in the operator: one traceback in the log, a condition in the status, and
+        retries with back-off."""
         words = f"internal error, {type(error).__name__}: {error}"
         if memory.traceback != words:
             memory.traceback = words
@@ -324,7 +337,7 @@ class Reconciler:
         return memory.next_failure()
 
     def _last_resort(self, body: Json, words: str) -> Outcome:
-        """As much of an observation as can be had without what just failed."""
+        """The outcome of a failed pass, with an observation from the store if that works."""
         observation: Observation | None
         try:
             observation = self._observer.from_store(body, parse_cluster(body))
@@ -358,8 +371,8 @@ def _in_words(step: Wait | Hold | Settled) -> str:
 
 
 def _essence(step: Step) -> Step:
-    """The step without what differs from look to look: a label that is touched makes no other pod
-    or claim, and who of the followers is furthest on changes with each write of a client."""
+    """The step without what may differ between two observations. A changed label does not make it
+    another pod or claim, and which follower is furthest ahead changes with each client's write."""
     match step:
         case DeleteClaim() | DeletePod() | ExpandClaim():
             return replace(step, resource_version="")
@@ -370,7 +383,8 @@ def _essence(step: Step) -> Step:
 
 
 def _enabled_at(turn: _Turn, step: Write) -> float:
-    """When the step became possible. The latch does when etcd answers, which the pass waits for."""
+    """When the step became possible. Latching becomes possible only when etcd answers, which is
+    after the pass began."""
     if isinstance(step, WriteBootstrap) and step.record.latched:
         return max(turn.since, turn.seen.answered)
     return turn.since

@@ -1,8 +1,8 @@
-"""The shell's part of a recovery or a restore: looks at its Job, and at who is in the pods' places.
+"""The shell's part of a recovery or a restore: reads its Job, and finds pods that use the volumes.
 
-Asked for on every pass while one is under way, and else only if the watch on pods tells of one
-that such a Job has made: there is no watch on Jobs. A pod counts as gone only when the API server
-itself knows none of that name.
+There is no watch on Jobs. So the Job is read in every pass while a recovery or restore is under
+way, and otherwise only if the watch on pods shows a pod of such a Job. A pod counts as gone only
+when a read from the API server does not find its name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from etcd_stateful.membership.steps import CreateJob, DeleteJob
 from etcd_stateful.observed.objects import Job
 
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
-"""Of a pod, by the Job's controller."""
+"""The label that the Job controller sets on pods."""
 
 _OVER: Final = ("Succeeded", "Failed")
 
 
 class Recoveries:
-    """Looks at the Jobs of recoveries and restores."""
+    """Reads the Jobs of recoveries and restores."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Recoveries:
         self._wall_clock = wall_clock
 
     async def onto(self, base: Observation) -> Observation:
-        """The observation, with the Job and the occupants where they matter."""
+        """The observation, with the Job and the pods that use the volumes, if they matter now."""
         if not survivor.needs_lookup(base):
             return await self._late(base)
         cluster = base.cluster
@@ -67,7 +67,8 @@ class Recoveries:
         return replace(base, job=job, occupants=_names((*strangers, *running)))
 
     async def _late(self, base: Observation) -> Observation:
-        """A Job whose request was carried out after its time, told by its pod."""
+        """The observation, with a Job that was created after it was no longer needed, as when the
+        create request was late. Its pod reveals it."""
         own = self._pods_of_job(base.cluster)
         names = [_label(pod, JOB_NAME) for pod in own if _phase(pod) not in _OVER]
         if not any(names):
@@ -76,7 +77,7 @@ class Recoveries:
         return replace(base, job=self._read(base.cluster, raw, own)) if raw else base
 
     def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
-        """By their label; the newest last."""
+        """The pods of recovery and restore Jobs, by their label; the newest is last."""
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
         own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == volume_job.LABEL]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
@@ -112,7 +113,7 @@ class Recoveries:
 
 
 async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:
-    """Raises KubeError of the kinds Rejected and Unavailable."""
+    """Creates or deletes the Job. Raises Rejected and Unavailable."""
     try:
         if isinstance(step, CreateJob):
             await kube.create(JOBS, step.manifest)
@@ -126,13 +127,14 @@ async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -
 
 
 def _places(base: Observation) -> list[str]:
-    """Names of pods that may use the cluster's volumes, whatever became of their labels."""
+    """The names of all pods that may use the cluster's claims, even if their labels were
+    changed."""
     claimed = {claim.ordinal for claim in base.claims}
     return [naming.pod(base.cluster.name, one) for one in sorted(claimed)]
 
 
 def _last_words(pod: Json) -> str:
-    """Why one of its own containers ended, as it said itself."""
+    """The termination message of the first of the operator's own containers that failed."""
     status = pod.get("status") or {}
     both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     for one in both:
@@ -143,13 +145,13 @@ def _last_words(pod: Json) -> str:
 
 
 def _ran(pod: Json) -> bool:
-    """Whether etcd has started in it."""
+    """Whether etcd has started in the pod."""
     started = (pod.get("status") or {}).get("initContainerStatuses") or ()
     return any(one["name"] == naming.ETCD_CONTAINER and reading.has_run(one) for one in started)
 
 
 def _failed(raw: Json) -> int:
-    """How many pods of the Job have; those that are gone tell nothing of themselves any more."""
+    """How many pods of the Job have failed, including those that no longer exist."""
     return int((raw.get("status") or {}).get("failed") or 0)
 
 

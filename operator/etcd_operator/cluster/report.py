@@ -1,8 +1,8 @@
-"""Tells what a pass came to: the status, one log line per decision, Kubernetes Events.
+"""Reports the result of a pass: the status, one log line per decision, Kubernetes Events.
 
-The status is written when it says something else than before (times aside): at once when that
-matters to a user, else at most once a second, as passes follow each other within milliseconds while
-a cluster forms. Events are posted beside the pass: a courtesy must not delay the next step.
+The status is written when it differs from the stored one (times aside): at once if the change
+matters to a user, else at most once a second, because passes follow each other within milliseconds
+while a cluster forms. Events are posted in background tasks, so they do not delay the next step.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from etcd_stateful.status.rendering import render
 log = logging.getLogger(__name__)
 
 STATUS_SECONDS: Final = 1.0
-"""How old a status may grow while it changes in its details only."""
+"""How long a status may be outdated if only its details have changed."""
 
 MOST_EVENTS: Final = 64
-"""Posts in flight. More is a flood that nobody reads; the log has them all."""
+"""How many Events may be in flight. Nobody reads more; the log has them all."""
 
 
 class Reporter:
@@ -64,7 +64,7 @@ class Reporter:
         self._pruned: dict[Key, tuple[Json, Json]] = {}
         self._said: dict[Key, tuple[str, str]] = {}
         self._rejected: dict[Key, tuple[str, float]] = {}
-        """Why the last status was not taken, and until when none is written for that."""
+        """Why the API server rejected the last status, and until when none is written."""
 
         self._posting: set[asyncio.Task[None]] = set()
 
@@ -74,7 +74,7 @@ class Reporter:
         self._metrics.forget(key)
 
     async def status(self, body: Json, outcome: Outcome, *, urgent: bool = False) -> float:
-        """Brings the status up to date. Returns in how many seconds it should be; 0: it is."""
+        """Writes the status, unless it is too early. Returns 0, or the seconds until it is due."""
         key = key_of(body)
         self._measure(key, outcome)
         stored: Json = body.get("status") or {}
@@ -112,18 +112,19 @@ class Reporter:
             self.event(body, "Warning", "Plaintext", words)
 
     def _reject(self, key: Key, why: str) -> None:
-        """One line for each reason. A status that is not taken would be written at every pass."""
+        """Logs each reason once, and keeps further passes from writing the same status again."""
         before, _ = self._rejected.get(key, ("", 0.0))
         self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
         if before != why:
             log.warning("the status was rejected: %s", why, extra=_place(key))
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
-        """The API server kept less of the same status before: an older CRD. Not to be repeated."""
+        """Whether an older CRD has pruned fields of this same status, so writing it again is
+        useless."""
         return self._pruned.get(key) == (timeless(status), timeless(stored))
 
     def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
-        """One line in the log. Passes that only find the same wait again stay silent."""
+        """Logs a decision, unless it is the same as in the last pass and not `always`."""
         key = key_of(body)
         line = (type(step).__name__, words)
         if self._said.get(key) == line and not always:
@@ -134,7 +135,7 @@ class Reporter:
         log.info("%s", words, extra={**_place(key), **fields})
 
     def failure(self, body: Json, words: str) -> None:
-        """One line for a failure, again only when it is another one."""
+        """Logs a failure, unless it is the same as the last one."""
         key = key_of(body)
         if self._said.get(key) != ("failure", words):
             self._said[key] = ("failure", words)
@@ -153,7 +154,7 @@ class Reporter:
         task.add_done_callback(self._posting.discard)
 
     async def drain(self) -> None:
-        """Waits for the events that are on their way."""
+        """Waits for the Events in flight."""
         await asyncio.gather(*self._posting, return_exceptions=True)
 
     def _measure(self, key: Key, outcome: Outcome) -> None:
@@ -171,7 +172,7 @@ class Reporter:
 
     def _measure_certificates(self, key: Key, seen: Observation) -> None:
         if seen.certificates is None:
-            return  # nobody has looked
+            return  # the certificates were not read
         secrets = seen.certificates.secrets.values()
         every = [(role, one.ends) for found in secrets for role, one in found.items() if one.ends]
         self._metrics.certificates(
@@ -182,7 +183,8 @@ class Reporter:
 
 
 def _newly_bare(before: Json, status: Json) -> str:
-    """Of the condition Plaintext, where it has just come: also to a cluster of an older version."""
+    """The message of the condition Plaintext if it was just added, for example because an older
+    operator version did not have it; else empty."""
     was, now = (
         {one.get("type"): one.get("message", "") for one in told.get("conditions") or ()}
         for told in (before, status)
@@ -191,7 +193,7 @@ def _newly_bare(before: Json, status: Json) -> str:
 
 
 def _reason(step: Step) -> str:
-    """One word for what leaves things as they are, as in the conditions; else why it is done."""
+    """The reason in the log: one word as in the conditions, or why a write is done."""
     match step:
         case Settled():
             return "AsDeclared"
@@ -204,7 +206,7 @@ def _reason(step: Step) -> str:
 
 
 def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
-    """What a user would act on."""
+    """The parts of a status that a user would act on."""
     conditions = status.get("conditions") or ()
     return (
         status.get("phase"),

@@ -1,4 +1,4 @@
-"""Which steps get an Event, for whoever reads `kubectl describe`."""
+"""Decides which steps get an Event, for users of `kubectl describe`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     TakeCertificate: "CertificateTaken",
     RotateAuthority: "AuthorityRotates",
 }
-"""What is always worth an Event."""
+"""Steps that always get an Event, and its reason."""
 
 _OF_AUTH: Final[Mapping[type[Change], str]] = {
     Enable: "AuthenticationOn",
@@ -71,18 +71,18 @@ _OF_AUTH: Final[Mapping[type[Change], str]] = {
 }
 
 _LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"})
-"""Children that a running cluster may lack: an older operator made none, and a claim is made for
-a restore in place alone."""
+"""Children that may be new in a running cluster: an older operator did not create them, and a claim
+is created only for a restore in place."""
 
 
 def event_of(
     before: Step | None, step: Step, seen: Observation, *, created: bool = False
 ) -> StepEvent | None:
-    """The Event for a step; None where it is worth none.
+    """The Event for a step; None if it gets none.
 
     Args:
-        before: the last pass's step. A pass that comes to the same step again has no Event.
-        created: the write made an object that was not there.
+        before: the last pass's step. The same step again gets no Event.
+        created: whether the write created an object.
     """
     if before == step:
         return None
@@ -143,7 +143,8 @@ def _of_replacement(before: Bootstrap, after: Bootstrap) -> str | None:
 
 
 def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> StepEvent:
-    """A child that is made while the cluster forms is new; the client Service comes right after."""
+    """The Event for a child. It is new while the cluster forms, and until the client Service
+    exists, which is created right after. Later it was put back."""
     first = not is_latched(seen) or seen.client_service is None
     later = step.kind in _LATER
     if created and (first or later):
@@ -156,7 +157,7 @@ def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> StepEven
 
 
 def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
-    """What the number of members asks for is no repair."""
+    """A budget that follows the number of members was changed, not put back."""
     wanted: dict[str, Any] = {**step.manifest}
     before, now = least_of(dict(live)), least_of(wanted)
     if before == now:
@@ -166,7 +167,7 @@ def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
 
 
 def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> StepEvent:
-    """What the cluster's size or spec asks for is no repair."""
+    """A StatefulSet that follows the cluster's size or spec was changed, not put back."""
     wanted: dict[str, Any] = {**step.manifest}
     replicas = wanted["spec"]["replicas"]
     if replicas != seen.replicas:

@@ -1,6 +1,6 @@
-"""Asks the network about one cluster: `start` in pods that wait in it, and the members of etcd.
+"""Asks one cluster over the network: `start` in pods that wait in it, and the etcd members.
 
-Whatever does not answer is left out of the result, so that the planner sees it as unknown.
+A pod or member that does not answer is left out of the result, so the planner treats it as unknown.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ SECONDS_PER_CALL: Final = 10.0
 
 SHORTEST_INTERVAL: Final = 15.0
 AGAIN_SECONDS: Final = 600.0
-"""Between two lines in the log about the same stranger."""
+"""How often to warn about the same member of another cluster that answers at a pod's address."""
 
 LIST_TRIES: Final = 3
-"""How many voters are asked for the member list in one pass; each may take its whole deadline."""
+"""How many voters are asked for the member list in one pass. Each may use its whole deadline."""
 
 Shape = tuple[object, ...]
-"""What must be the same for an earlier answer of the network to stand."""
+"""What must not change for an earlier answer of the network to be reused."""
 
 Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What the network said, and of which pods."""
+    """The answers of one round, and the shape of the cluster that they are valid for."""
 
     at: float
     of: Shape
@@ -56,23 +56,23 @@ class Sweep:
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     strangers: Mapping[int, int] = field(default_factory=dict)
     answers: Mapping[str, StartAnswer] = field(default_factory=dict)
-    """By pod UID."""
+    """The answers of `start`, by pod UID."""
 
     suspicion: Suspicion = corruption.NONE
     denied: str = ""
-    """etcd's words, where it asks for another user than the operator is."""
+    """etcd's message if it denies the operator access; else empty."""
 
     looked: Looked | None = None
     answered: float = 0.0
-    """The loop's time at which the last of them had answered."""
+    """When the last answer came, in the event loop's time."""
 
     stagger: float = 0.0
-    """How much longer than its interval it is good for, as a fraction of that interval."""
+    """By how much the interval is extended, as a fraction of it."""
 
     @property
     def interval(self) -> float:
         if recounting.is_full(self.suspicion.alarms):
-            return SHORTEST_INTERVAL  # nobody can write until it is seen that there is room
+            return SHORTEST_INTERVAL  # clients cannot write until the operator sees free space
         return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
 
     def onto(self, base: Observation) -> Observation:
@@ -92,7 +92,8 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Each member's own status, the list of one that knows a leader, and the calls it took."""
+    """The status of each member, the member list from one that knows a leader, and the number of
+    calls that this took."""
 
     statuses: Mapping[int, MemberStatus]
     strangers: Mapping[int, int]
@@ -105,7 +106,7 @@ class _Members:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What a round goes by besides the pods."""
+    """Results of the last round, and the passwords, which the next round needs."""
 
     suspicion: Suspicion
     looked: Looked | None
@@ -113,7 +114,7 @@ class _Before:
 
 
 class Network:
-    """Asks `start` and etcd about one cluster at a time. Never raises for what they answer."""
+    """Asks `start` and etcd of one cluster at a time. No answer of theirs raises an exception."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class Network:
         self._clock = clock
         self._accounts = accounts
         self._told: dict[str, float] = {}
-        """What was said of strangers, and when."""
+        """When each warning about a member of another cluster was logged."""
 
     async def ask(
         self,
@@ -137,13 +138,13 @@ class Network:
         identity: Identity | None = None,
         passwords: Mapping[str, str] | None = None,
     ) -> Sweep:
-        """One round of questions.
+        """Asks all pods in `start` and all members once.
 
         Args:
-            key: of the start tickets; None where there is no usable one, and nobody is asked then.
-            last: an earlier round, for what need not be asked again.
-            identity: what the operator shows etcd; None where it has nothing to show.
-            passwords: of etcd's users, to be tried.
+            key: the key of the start tickets. Without a usable key (None) `start` is not asked.
+            last: the last round, for results that need not be asked for again.
+            identity: the operator's client certificate; None if it has none.
+            passwords: the passwords of etcd's users that should be tried.
         """
         before = _Before(
             last.suspicion if last else corruption.NONE,
@@ -225,7 +226,8 @@ class Network:
         *,
         rouse: bool,
     ) -> Suspicion:
-        """`rouse`: asking for alarms adds an entry to the log, and that is wanted."""
+        """Looks for corruption if a member reports an alarm, or if `rouse` is set: to ask for
+        alarms adds an entry to etcd's log, which a silent learner may need."""
         if not rouse and not corruption.is_raised(statuses.values()):
             return corruption.NONE
         now = self._clock()
@@ -234,7 +236,8 @@ class Network:
         )
 
     async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | int | None:
-        """Text: etcd's words to somebody whom it does not know. A number: another cluster's ID."""
+        """The member's status; a string is etcd's message that it denies access, a number is the
+        ID of another cluster, and None is no answer."""
         return await self._said(self._etcd.status(at, seconds))
 
     async def _member_list(self, at: Endpoint) -> EtcdView | str | int | None:
@@ -254,8 +257,8 @@ class Network:
             return None
 
     def _tell(self, error: Exception) -> None:
-        """A stranger at a member's address is worth a line now and then; silence is everyday while
-        pods start."""
+        """Logs an error: a member of another cluster at a pod's address as a warning now and then,
+        all else at DEBUG, because members often do not answer while pods start."""
         news = isinstance(error, etcd_api.Stranger) and self._is_news(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
@@ -266,10 +269,10 @@ class Network:
 
 
 def _share(uid: str) -> float:
-    """A part of 1, another one for each cluster.
+    """A fraction from 0 to 1 that differs between clusters.
 
-    An operator that begins anew looks at its whole fleet at once. What it looks at next is due at
-    moments spread over an interval, or the fleet would be asked at one moment for ever.
+    An operator that has just started asks its whole fleet at once. This fraction spreads the next
+    rounds over an interval; otherwise the whole fleet would be asked at the same moments for ever.
     """
     digest = hashlib.sha256(uid.encode()).digest()
     return int.from_bytes(digest[:4]) / 2**32
@@ -278,11 +281,12 @@ def _share(uid: str) -> float:
 def _has_silent_learner(
     view: EtcdView, places: Mapping[int, Endpoint], statuses: Mapping[int, MemberStatus]
 ) -> bool:
-    """Whether a learner runs that may wait for an entry in the log: any will do.
+    """Whether a learner runs that may be waiting for any new entry in etcd's log.
 
-    One that took on a snapshot of the database counts nothing as applied before the next entry. If
-    it is more than 5000 behind by that, etcd refuses its own announcement (`too many requests`),
-    and serves nobody before that is made: for as long as nobody writes (seen on 3.6.16 and 3.7.3).
+    A learner that received a snapshot of the database counts nothing as applied before the next
+    entry. If it is more than 5000 entries behind because of that, etcd refuses the learner's own
+    announcement (`too many requests`), and the learner does not serve before it has announced
+    itself. Without client writes this lasts for ever (seen on 3.6.16 and 3.7.3).
     """
     told = {status.member_id for status in statuses.values()}
     silent = any(one.learner and one.member_id not in told for one in view.members)
@@ -290,7 +294,7 @@ def _has_silent_learner(
 
 
 def shape_of(base: Observation) -> Shape:
-    """What an earlier answer of the network hangs on; two equal ones may share it."""
+    """What answers of the network depend on. An answer may be reused while this stays equal."""
     cluster_id = base.bootstrap.cluster_id if base.bootstrap else None
     pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
     return (base.cluster.uid, base.cluster.generation, cluster_id, pods)

@@ -1,8 +1,8 @@
-"""Speaks to `start`, the init container that waits on an empty volume.
+"""Talks to `start`, the init container that waits on an empty volume.
 
-One connection is one question: nonce, answer, and for a push the ticket and its receipt. `start`
-draws its challenge anew on every run and binds the answer to our nonce, so an answer can neither be
-replayed nor stand in for another pod that has the address now.
+Each connection carries one exchange: nonce and answer, and for a push also the ticket and its
+receipt. `start` draws a new challenge on every run, and its answer contains our nonce and the pod's
+UID. So an answer can neither be replayed nor come from another pod that has the address now.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ TOTAL_SECONDS: Final = 2.0
 
 
 class NoAnswer(Exception):
-    """`start` did not answer, or not as itself. What it would have said is unknown."""
+    """`start` did not answer, or the answer was not genuine. Its state is unknown."""
 
 
 class Start(Protocol):
-    """What the operator asks of the init container of one pod. Both methods raise NoAnswer."""
+    """The calls to the init container of one pod. Both methods raise NoAnswer."""
 
     async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer: ...
 
@@ -56,15 +56,15 @@ class TcpStart:
         self._turns = asyncio.Semaphore(concurrency)
 
     async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
-        """What this run of `start` found on its volume."""
+        """Asks what this run of `start` found on its volume."""
         async with self._conversation(address) as streams:
             return await _question(streams, pod_uid, key)
 
     async def push(self, address: str, pod_uid: str, key: bytes, ticket: Ticket) -> Receipt:
-        """Hands over the ticket, if the run that it is for is still the one that answers.
+        """Sends the ticket, if the run of `start` that it is for still answers.
 
-        No answer leaves it open whether the ticket was taken. The next observation tells, and the
-        same ticket may be sent to the same run again.
+        Without a receipt it is unknown whether the ticket was accepted. The next observation shows
+        it, and the same ticket may be sent to the same run again.
         """
         async with self._conversation(address) as streams:
             answer = await _question(streams, pod_uid, key)
@@ -93,7 +93,8 @@ class TcpStart:
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """At once: nothing that matters is left to be sent, and a peer that reads nothing can wait."""
+    """Aborts the connection. Nothing that matters is left to be sent, and a graceful close would
+    wait for a peer that does not read."""
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
@@ -110,7 +111,7 @@ async def _question(streams: Streams, pod_uid: str, key: bytes) -> Answer:
 
 
 async def _exchange(streams: Streams, line: bytes) -> bytes:
-    """Sends one line and reads one; a line that is cut short is none."""
+    """Sends one line and reads one. A line that is cut short is an error."""
     reader, writer = streams
     writer.write(line)
     await writer.drain()

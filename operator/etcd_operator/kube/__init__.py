@@ -1,1 +1,1 @@
-"""The API server: questions, writes, watches, and what they have brought."""
+"""The API server: reads, writes, watches, and the store of what they returned."""

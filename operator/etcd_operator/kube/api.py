@@ -1,12 +1,12 @@
-"""The little of the Kubernetes API that the operator needs, as a Protocol.
+"""The part of the Kubernetes API that the operator needs, as a Protocol.
 
-Why not the generated clients everywhere: manifests are plain dictionaries from end to end
-(rendered, golden-tested, applied, watched), and the part that talks to the network must be small
-enough to be faked in a page, verb by verb and error by error. `client.py` implements it on
-`kubernetes.aio`.
+It is used instead of the generated clients for two reasons. Manifests are plain dictionaries from
+end to end (rendered, golden-tested, applied, watched). And the part that talks to the network must
+be small enough that a fake of it, with every verb and every error, fits on a page. `client.py`
+implements it on `kubernetes.aio`.
 
-What must stay true of every implementation: each call has a deadline; a call that ran into it, or
-lost its connection, raises `Unavailable`, which for a write means *unknown*, never *not done*.
+Every implementation must keep this: each call has a deadline, and a call that exceeds it, or loses
+its connection, raises `Unavailable`. For a write this means *unknown*, never *not done*.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ Key = tuple[str, str]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 WATCH_SECONDS = 300
-"""Each watch is asked for anew after this long."""
+"""Each watch is requested again after this time."""
 
 FIELD_MANAGER = "etcd-operator"
 STATUS_FIELD_MANAGER = "etcd-operator-status"
 
 REJECTED_SECONDS = 30.0
-"""What was rejected is tried again after this long: a right, a quota or a policy may be another."""
+"""A rejected call is retried after this time, because rights, quotas or policies may have been
+changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object, always named in full: short names are ambiguous."""
+    """A kind of object with its API group and version, because short names are ambiguous."""
 
     group: str
     version: str
@@ -48,7 +49,8 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str = "") -> str:
-        """Path of an object, or of the collection; without a namespace that of all namespaces."""
+        """The path of an object, or without a name that of the collection, in one namespace or
+        (None) in all."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -58,7 +60,7 @@ class Resource:
         return "/" + "/".join(parts)
 
     def named(self, body: Json) -> Json:
-        """The object with its kind, which those of a list do not say."""
+        """The object with its apiVersion and kind, which the items of a list lack."""
         return {"apiVersion": self.api_version, "kind": self.kind, **body}
 
 
@@ -82,7 +84,7 @@ CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate")
 
 
 class KubeError(Exception):
-    """The API server refused or could not be asked; `status` is 0 where it did not answer."""
+    """The API server refused a call, or did not answer it; then `status` is 0."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
@@ -95,21 +97,21 @@ class Conflict(KubeError):
 
 
 class Rejected(KubeError):
-    """400, 403, 404 on a write, 422 ...: asking again unchanged gets the same answer."""
+    """400, 403, 404 on a write, 422 ...: the same call again would get the same answer."""
 
     @property
     def forbidden(self) -> bool:
-        """For want of a right, or by an admission."""
+        """Whether RBAC or admission denied the call."""
         return self.status == 403
 
     @property
     def not_found(self) -> bool:
-        """There is no such object, or nobody serves its kind."""
+        """Whether the object does not exist, or its kind is not served."""
         return self.status == 404
 
 
 class Unavailable(KubeError):
-    """No answer in time, no connection, 401, 429 or 5xx. A write may or may not have happened."""
+    """No answer in time, no connection, 401, 429 or 5xx. A write may have happened or not."""
 
     def __init__(
         self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None
@@ -121,7 +123,8 @@ class Unavailable(KubeError):
 def refusal(
     call: str, status: int, answer: Json | None, retry_after: float | None = None
 ) -> KubeError:
-    """What an HTTP status means. An answer that is no Status came from something in between."""
+    """The exception for an HTTP status. An answer that is not a Status object came from a proxy
+    before the API server."""
     told = answer or {}
     message = f"{call}: {told.get('message') or f'HTTP {status}'}"
     reason = str(told.get("reason") or "")
@@ -133,9 +136,9 @@ def refusal(
 
 
 def namespace_ends(error: Rejected) -> bool:
-    """Whether nothing can be made any more, as the namespace is being deleted or gone.
+    """Whether nothing can be created because the namespace is being deleted, or is gone.
 
-    What is in it goes one by one, so nobody needs to be told, and nothing needs to be put back.
+    Its objects disappear one by one, so this is not reported and nothing is put back.
     """
     words = str(error)
     gone = error.not_found and 'namespaces "' in words
@@ -143,21 +146,23 @@ def namespace_ends(error: Rejected) -> bool:
 
 
 def refused_in_words(error: Rejected) -> str:
-    """What to tell of a look or a step that was refused, mostly for want of a right or of quota.
+    """What to report about a read or a write that was refused, mostly because of missing rights or
+    a quota.
 
-    Empty where its namespace ends.
+    Empty if its namespace is being deleted.
     """
     return "" if namespace_ends(error) else f"the API server refuses it: {error}"
 
 
 def _is_of_another_uid(told: Json) -> bool:
-    """A patch with another UID than the object's is not a 409 to the API server (1.36)."""
+    """Whether a 422 says that the object has another UID than the patch. The API server does not
+    answer 409 in that case (1.36)."""
     causes = (told.get("details") or {}).get("causes") or ()
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
 class Listing(NamedTuple):
-    """What a LIST answered, and the resourceVersion of the moment it shows."""
+    """The items of a LIST, and the resourceVersion that it was served at."""
 
     items: list[Json]
     version: int
@@ -165,32 +170,33 @@ class Listing(NamedTuple):
 
 class Kubernetes(Protocol):
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """Read from the API server itself; None is a 404."""
+        """Reads from the API server itself; None is a 404."""
         ...
 
     async def list(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> list[Json]:
-        """A real, paged LIST; `namespace` None is all of them."""
+        """A paged LIST from the API server; `namespace` None means all namespaces."""
         ...
 
     async def list_at(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> Listing:
-        """As `list`, with the resourceVersion that it was served at."""
+        """Like `list`, with the resourceVersion that it was served at."""
         ...
 
     async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
-        """Server-side apply, forced, under an own field manager for the object and for its status.
+        """Forced server-side apply. The object and its status have different field managers.
 
-        `metadata.uid` and `metadata.resourceVersion` in it are preconditions (`Conflict`).
-        With a UID nothing is created. Without one a missing object is. For a status the API server
-        checks the resourceVersion alone: another UID is a `Conflict` too, but after the write.
+        `metadata.uid` and `metadata.resourceVersion` in the manifest are preconditions
+        (`Conflict`). A missing object is created, unless the manifest has a UID. For a status the
+        API server only checks the resourceVersion: another UID is a `Conflict` too, but it is
+        raised after the write.
         """
         ...
 
     async def create(self, resource: Resource, manifest: Json) -> Json:
-        """`Conflict` (reason AlreadyExists) if there is one of that name."""
+        """Creates an object. `Conflict` (reason AlreadyExists) if the name is taken."""
         ...
 
     async def merge_patch(
@@ -203,9 +209,10 @@ class Kubernetes(Protocol):
         status: bool = False,
         dry_run: bool = False,
     ) -> Json:
-        """`metadata.uid` and `metadata.resourceVersion` in the patch are preconditions.
+        """A JSON merge patch. `metadata.uid` and `metadata.resourceVersion` in it are
+        preconditions.
 
-        `dry_run`: nothing is stored, and the answer is as if it were.
+        With `dry_run` nothing is stored, but the answer is the same.
         """
         ...
 
@@ -220,8 +227,9 @@ class Kubernetes(Protocol):
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        """True if it was there. Another UID or resourceVersion than given is a `Conflict`.
+        """Deletes an object. Returns False if it does not exist. Another UID or resourceVersion
+        than given is a `Conflict`.
 
-        `Foreground` keeps it there, with a deletionTimestamp, until what it owns is gone.
+        With `Foreground` the object stays, with a deletionTimestamp, until its dependents are gone.
         """
         ...

@@ -1,7 +1,7 @@
 """The Kubernetes API's verbs on plain dictionaries, with a deadline on every call.
 
-A refusal is raised as what it means to a caller (`kube.refusal`). Nothing is tried again here: the
-queue does that, with all that a new look at the world may have changed.
+An error response is raised as the exception that says what it means to a caller (`api.refusal`).
+Calls are not retried here: the queue starts another pass, which observes everything again first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 Observe = Callable[[str, Resource, int, float], None]
-"""Told of each call: verb, resource, status (0: no answer), seconds."""
+"""Is called after each request with verb, resource, HTTP status (0: no answer) and seconds."""
 
 
 class Client:
@@ -63,7 +63,7 @@ class Client:
         seconds: float = 10.0,
         observe: Observe = lambda *_: None,
     ) -> Self:
-        """In a pod as its service account, else by kubeconfig; or raises `NotConfigured`."""
+        """Connects as the pod's service account, else by kubeconfig. Raises `NotConfigured`."""
         transport = await Transport.connect(kubeconfig)
         return cls(transport.configuration, seconds=seconds, observe=observe)
 
@@ -97,7 +97,7 @@ class Client:
             try:
                 return await self._pages(resource, namespace, selector)
             except Rejected as error:
-                # 410: the snapshot that the pages come from was compacted away meanwhile.
+                # 410: the revision that the pages come from was compacted meanwhile.
                 if error.status != 410:
                     raise
         raise Unavailable(f"list {resource.plural}: the pages expired three times", status=410)
@@ -203,10 +203,10 @@ class Client:
                 async for line in response.content:
                     yield tables.change(call, line)
         except LineTooLong:
-            # The next watch must not begin right before it: what follows would never be told.
+            # The next watch must not begin before this line, or no later change would be seen.
             raise Unavailable(f"{call}: a line is too long") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # What was told so far stands, and the next watch goes on from there.
+            # If the watch had begun, its changes stay valid, and the next watch continues there.
             if not begun:
                 raise Unavailable(f"{call}: {str(error) or type(error).__name__}") from error
 
@@ -217,7 +217,7 @@ class Client:
             query["labelSelector"] = selector
         while True:
             page = await self._call("list", resource, resource.path(namespace), query=query)
-            # The items of a list come without a type of their own.
+            # The items of a list have no apiVersion and kind.
             typed = {"apiVersion": resource.api_version, "kind": resource.kind}
             items += [typed | item for item in page.get("items") or []]
             metadata = page["metadata"]
@@ -237,7 +237,7 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Json:
-        """`name` is for the words alone, where the path does not have it."""
+        """Makes one call. `name` is used in messages only, where the path does not contain it."""
         started = time.monotonic()
         status = 0
         call = f"{verb} {path}/{name}" if name else f"{verb} {path}"
@@ -280,7 +280,8 @@ def _object_path(resource: Resource, manifest: Json) -> str:
 
 
 def _same(sent: Json, answer: Json) -> Json:
-    """The API server ignores the UID in a status (1.36): found out too late, but found out."""
+    """The answer, if its UID is the one that was sent. The API server ignores the UID in a status
+    (1.36), so that a wrong object was written is found only afterwards."""
     uid = (sent.get("metadata") or {}).get("uid")
     if uid is not None and uid != answer["metadata"].get("uid"):
         raise Conflict(f"written to another object of that name, not to {uid}", status=409)

@@ -1,8 +1,8 @@
-"""Kubernetes Events: what a user would want to read under `kubectl describe`.
+"""Posts Kubernetes Events, which users read with `kubectl describe`.
 
-They are a courtesy. One that cannot be posted is logged and forgotten, never waited for twice, and
-the same one is posted again only after a while, so that a cluster that goes on failing costs the
-API server nothing.
+Events are best effort. If one cannot be posted, that is logged and it is not retried. The same
+Event is posted again only after a while, so a cluster that keeps failing does not load the API
+server.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 REPEAT_SECONDS = 600.0
 MAX_MESSAGE = 1024
-"""The API server refuses longer ones."""
+"""The API server refuses longer messages."""
 
 LONGEST_NAME = 253 - 17
-"""What an Event's name has left for that of its object, beside a dot and a digest of 16 digits: an
-EtcdBackup's own may be as long."""
+"""How much of the object's name fits into the name of its Event, beside a dot and a digest of 16
+digits. The name of an EtcdBackup may itself be as long as that of an Event."""
 
 
 class Events:
@@ -45,7 +45,8 @@ class Events:
     async def emit(
         self, about: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        """Tell of `about`, an object with apiVersion, kind and metadata. Never raises KubeError."""
+        """Posts an Event about an object with apiVersion, kind and metadata. Never raises
+        KubeError."""
         reference = reference_to(about)
         name = event_name(reference, kind, reason, message)
         if not self._is_due(name):
@@ -54,7 +55,7 @@ class Events:
         try:
             await self._post(manifest)
         except KubeError as error:
-            # Refused is what an event gets in a namespace that is being deleted, or is gone.
+            # The API server rejects Events in a namespace that is being deleted, or is gone.
             level = logging.INFO if isinstance(error, Rejected) else logging.WARNING
             what = f"{reference['kind']} {reference['name']}"
             log.log(level, "the event %s was not posted, about %s: %s", reason, what, error)
@@ -73,7 +74,8 @@ class Events:
         try:
             await self._kube.create(EVENTS, manifest)
         except Conflict:
-            # Posted before, by this process or an earlier one, within the API server's hour.
+            # This process or an earlier one posted it already, and it has not expired. The API
+            # server keeps Events for an hour.
             metadata = manifest["metadata"]
             known = await self._kube.get(EVENTS, metadata["namespace"], metadata["name"])
             if known is None:
@@ -104,7 +106,7 @@ class Events:
 
 
 def reference_to(about: Json) -> Json:
-    """The `regarding` of an Event about the object."""
+    """The `involvedObject` of an Event about the object."""
     metadata = about["metadata"]
     return {
         "apiVersion": about["apiVersion"],
@@ -117,7 +119,8 @@ def reference_to(about: Json) -> Json:
 
 
 def event_name(reference: Json, kind: str, reason: str, message: str) -> str:
-    """The same for the same news, so that a restarted operator counts instead of repeating."""
+    """The name of an Event. The same Event has the same name, so that a restarted operator raises
+    its count instead of posting it twice."""
     news = "\0".join((reference["uid"], kind, reason, message))
     digest = hashlib.sha256(news.encode()).hexdigest()[:16]
     return f"{reference['name'][:LONGEST_NAME].rstrip('-.')}.{digest}"

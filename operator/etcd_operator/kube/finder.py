@@ -1,8 +1,8 @@
 """Looks up the objects that a cluster needs by name, in the store first.
 
-The store only knows objects that carry our label. An object of someone else's, or one of ours whose
-labels were altered, has the name all the same; so before a name counts as free, the API server is
-asked. A settled cluster finds everything in the store and reads nothing.
+The store only knows objects with our label. But another owner's object, or one of ours whose labels
+were changed, may have the name as well. So before a name counts as free, it is read from the API
+server. For a settled cluster everything is in the store, and nothing is read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from etcd_operator.kube.store import Store, version_of
 from etcd_stateful import naming
 
 ABSENT_SECONDS: Final = 10.0
-"""How long a 404 is remembered between passes. Whoever creates the object reads once more, unless
-the name `is_just_free`."""
+"""How long a 404 is remembered between passes. Before the object is created, its name is read once
+more, unless it `is_just_free`."""
 
 JUST_SECONDS: Final = 0.05
-"""How old a 404 may be to count as read just now: not much older than another one would be by the
-time that a write follows it."""
+"""How old a 404 may be to count as current. A fresh one would be about as old when the write
+follows it."""
 
 Name = tuple[Resource, str, str]
 
@@ -41,10 +41,10 @@ class Finder:
         self._store = store
         self._clock = clock
         self._absent: dict[Name, float] = {}
-        """When the API server was asked for what it did not have."""
+        """When the API server was asked for a name that it did not have."""
 
         self._refused: dict[Name, float] = {}
-        """And for what may not be read."""
+        """When the API server refused to read a name."""
 
     async def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """The object from the store, or else from the API server."""
@@ -55,8 +55,9 @@ class Finder:
         return await self.read(resource, namespace, name)
 
     async def find_if_allowed(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """As `find`. What may not be read is none: who would make it reads it first, is refused,
-        and says so. Meanwhile it is not asked for."""
+        """Like `find`, but returns None if the operator may not read the object, and does not ask
+        again for REJECTED_SECONDS. That is safe: before the object is created it is read again,
+        which is refused and reported."""
         place = (resource, namespace, name)
         if self._clock() - self._refused.get(place, float("-inf")) < REJECTED_SECONDS:
             return self.known(*place)
@@ -73,11 +74,11 @@ class Finder:
         return self._store.get(resource, namespace, name)
 
     async def read(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """The object from the API server, which the store is told of."""
+        """Reads the object from the API server, and updates the store."""
         asked, before = self._clock(), self.known(resource, namespace, name)
         found = await self._kube.get(resource, namespace, name)
         if found is None:
-            # Not one that was made, and told of, while the answer was on its way.
+            # An object that was created and stored while the answer was on its way is kept.
             if before is not None:
                 self._store.remove(resource, namespace, name, before["metadata"]["uid"])
             self._remember_absent((resource, namespace, name), asked)
@@ -86,14 +87,15 @@ class Finder:
         return found
 
     def is_just_free(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Whether the API server was asked for the name a moment ago and had nothing."""
+        """Whether the API server answered a moment ago that the name is free."""
         return self._is_absent((resource, namespace, name), JUST_SECONDS)
 
     def take(self, resource: Resource, obj: Json) -> None:
-        """Tells the store of an object that was read or written.
+        """Puts an object that was read or written into the store.
 
-        Only of what the watch will tell the end of: one without our label would stay for ever. To
-        the watch, one that has lost it is gone.
+        This is only done for custom resources and for objects with our label. Others are not
+        watched, so their deletion would never be noticed. An object that has lost the label is
+        removed, as by the watch.
         """
         metadata = obj["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -105,8 +107,8 @@ class Finder:
             self._store.remove(resource, namespace, name, metadata["uid"], version_of(obj))
 
     async def read_all(self, resource: Resource, namespace: str, cluster: str) -> None:
-        """Reads all that is the cluster's, the pods of its Jobs included; tells the store of it
-        and of what is not there any more."""
+        """Lists all objects of the cluster, including the pods of its Jobs, and updates the
+        store. Objects that no longer exist are removed from it."""
         selector = ",".join(f"{key}={value}" for key, value in naming.ours(cluster).items())
         listing = await self._kube.list_at(resource, namespace, selector)
         for one in listing.items:
@@ -119,11 +121,11 @@ class Finder:
                 self._store.remove(resource, namespace, name, uid, listing.version)
 
     def take_all(self, resource: Resource, namespace: str, listing: Listing) -> None:
-        """Tells the store of all of ours in a namespace, of a resource that is not watched."""
+        """Puts a LIST of a resource that is not watched into the store."""
         self._store.replace(resource, namespace, listing.items, listing.version)
 
     def drop_all(self, resource: Resource, namespace: str) -> None:
-        """Has the store forget what `take_all` told it of."""
+        """Removes from the store what `take_all` put there."""
         self._store.drop(resource, namespace)
 
     def _is_absent(self, name: Name, seconds: float) -> bool:

@@ -1,9 +1,10 @@
-"""Who works the queue: the holder of a Lease. For order and speed; safety never depends on it.
+"""Leader election by a Lease: only its holder makes passes. Safety never depends on it; it avoids
+duplicate work.
 
-The algorithm is `kubernetes.aio.leaderelection`. The lock under it is not its `LeaseLock`, which
-lets a refused connection or a timeout end the election, waits five minutes for an answer, logs
-every lost race with a traceback, and writes the local time as UTC (37.0.2). This one stands on the
-operator's own narrow client.
+The algorithm is that of `kubernetes.aio.leaderelection`. But the lock is not its `LeaseLock`, which
+ends the election on a refused connection or a timeout, waits five minutes for an answer, logs every
+lost race with a traceback, and writes the local time as UTC (37.0.2). This lock uses the operator's
+own client.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kubernetes.aio.leaderelection.resourcelock.baselock import BaseLock
 from etcd_operator.kube.api import LEASES, Conflict, Json, KubeError, Kubernetes
 
 log = logging.getLogger(__name__)
-# The election tells of each attempt that fails; the lock here tells when that begins and ends.
+# The election would log each failed attempt. The lock below logs a problem once instead.
 logging.getLogger("kubernetes.aio.leaderelection").setLevel(logging.CRITICAL)
 
 DURATION = 9
@@ -31,12 +32,12 @@ RENEW_DEADLINE = 6.0
 RETRY_PERIOD = 2.0
 CALL_SECONDS = 2.0
 EXPIRY_SECONDS = DURATION - 1.0
-"""When a holder that could not renew must be through, whatever the election still waits for: its
-deadline counts neither the pause before it nor the attempt that it is in the middle of."""
+"""How long after its last renewal a holder must stop at the latest, even if the election still
+waits. RENEW_DEADLINE includes neither the pause before it nor the attempt in progress."""
 
 
 class Lock(BaseLock):
-    """The Lease object as the election wants it: False in place of every error."""
+    """The Lease as the election expects it: methods return False instead of raising errors."""
 
     def __init__(self, kube: Kubernetes, *, name: str, namespace: str, identity: str) -> None:
         super().__init__(name, namespace, identity)
@@ -45,7 +46,7 @@ class Lock(BaseLock):
         self._spec: Json = {}
         self._problem = ""
         self.renewed: float | None = None
-        """When the last write that succeeded was sent, on the loop's clock."""
+        """When the last successful write was sent, in the event loop's time."""
 
     @property
     def held(self) -> bool:
@@ -59,7 +60,7 @@ class Lock(BaseLock):
             self._tell(f"cannot be read: {str(error) or 'no answer in time'}")
             return False, ApiException(status=0, reason=str(error))
         if lease is None:
-            # The election makes the Lease only if it finds this code in the body.
+            # The election creates the Lease only if it finds this code in the body.
             return False, ApiException(status=404, reason="Not Found", body='{"code": 404}')
         self._remember(lease)
         holder, seconds = self._spec.get("holderIdentity"), self._spec.get("leaseDurationSeconds")
@@ -75,7 +76,7 @@ class Lock(BaseLock):
     async def create(
         self, name: str, namespace: str, election_record: LeaderElectionRecord
     ) -> bool:
-        del election_record  # its times are local ones, without a zone
+        del election_record  # its times are local times without a time zone
         manifest = {"metadata": {"name": name, "namespace": namespace}, "spec": self._renewed()}
         return await self._write(self._kube.create(LEASES, manifest))
 
@@ -84,10 +85,11 @@ class Lock(BaseLock):
         return await self._patch(name, namespace, self._renewed())
 
     async def release(self) -> bool:
-        """Let the successor take it at its next look instead of after `DURATION`."""
+        """Releases the Lease, so that another replica takes it at its next try instead of after
+        `DURATION`."""
         if not self.held:
             return False
-        # As client-go does it: an empty holder, and a duration of one second.
+        # As in client-go: an empty holder, and a duration of one second.
         now = _now()
         empty = {
             "holderIdentity": "",
@@ -109,7 +111,7 @@ class Lock(BaseLock):
         }
 
     async def _patch(self, name: str, namespace: str, spec: Json) -> bool:
-        # The resourceVersion is what gives the race of two candidates one winner.
+        # The resourceVersion ensures that only one of two candidates wins.
         patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
         return await self._write(self._kube.merge_patch(LEASES, namespace, name, patch))
 
@@ -139,7 +141,7 @@ class Lock(BaseLock):
 
 
 async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
-    """Wait for the Lease, say so, keep it; returns when it is lost."""
+    """Waits for the Lease, calls `acquired`, and renews the Lease; returns when it is lost."""
 
     async def started() -> None:
         log.info("this is the leader: %s", lock.identity)
@@ -172,7 +174,7 @@ async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
 
 
 async def _expiry(lock: Lock) -> None:
-    """Return when the Lease could not be renewed for so long that another may soon take it."""
+    """Returns when the Lease was not renewed for so long that another replica may soon take it."""
     now = asyncio.get_running_loop().time
     while lock.renewed is None or now() < lock.renewed + EXPIRY_SECONDS:
         left = EXPIRY_SECONDS if lock.renewed is None else lock.renewed + EXPIRY_SECONDS - now()

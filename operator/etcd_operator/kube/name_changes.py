@@ -1,14 +1,14 @@
-"""Tells when objects change that kopf does not watch, without reading any.
+"""Notices changes of objects that kopf does not watch, without reading the objects.
 
-Secrets that users provide carry no label of ours, so the watches of `watches.py` do not tell of
-them, and one of all Secrets would bring everybody's into this process. Certificates of cert-manager
-carry it, but their API comes and goes with cert-manager, and kopf's watches all end with one. So
-each namespace in which a cluster needs to know of either has a watch that tells names alone
-(`tables.py`). What is in an object is read only where it is needed, and again only when it has
-changed.
+Secrets that users provide do not have our label, so the watches of `watches.py` do not include
+them, and a watch on all Secrets would bring other people's Secrets into this process. Certificates
+of cert-manager have the label, but their API comes and goes with cert-manager, and if one of kopf's
+watches ends, all do. So each namespace in which a cluster needs such objects has a watch that
+delivers only names (`tables.py`). An object is read only if it is needed, and again only after it
+has changed.
 
-Where there is no such watch, or it was cut off and may have missed something, nothing counts as
-unchanged. Namespaces that nobody asks about any more are let go.
+While there is no such watch, or after it was interrupted and may have missed a change, no object
+counts as unchanged. The watch of a namespace ends when no cluster has asked about it for a while.
 """
 
 from __future__ import annotations
@@ -28,42 +28,45 @@ from etcd_operator.kube.tables import Change
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 600.0
-"""The longest that a cluster at rest goes without a pass is well below."""
+"""A watch ends if no cluster has asked for so long. Passes over a settled cluster are much more
+frequent."""
 
 AGAIN_SECONDS: Final = 1.0
-"""Between the end of a watch and the next one, which begins where that has ended."""
+"""The pause between the end of a watch and the next one, which continues at the same version."""
 
 FIRST_DELAY: Final = 1.0
 LAST_DELAY: Final = 60.0
 PASSING: Final = (404, 410)
-"""Nobody serves them yet; or the watch began too early."""
+"""Statuses that pass by themselves: the kind is not served yet, or the watch began at a version
+that is too old."""
 
 Mark = Callable[[Resource, Key, str], int | None]
-"""Of an object that a cluster needs: another number when it has changed; None: nobody tells."""
+"""Returns a number for an object that a cluster needs, which changes with the object; None while
+changes would not be noticed."""
 
 
 def unheard(_resource: Resource, _cluster: Key, _name: str) -> None:
-    """Where nothing is heard of anything."""
+    """A `Mark` for when there are no watches."""
 
 
 class Tables(Protocol):
     async def version(self, resource: Resource, namespace: str) -> int:
-        """The resourceVersion of this moment."""
+        """The current resourceVersion."""
         ...
 
     def changes(
         self, resource: Resource, namespace: str, since: int
     ) -> AsyncGenerator[Change, None]:
-        """What changes after `since`, until the watch ends, for whatever reason.
+        """Yields the changes after `since`, until the watch ends for any reason.
 
-        Raises KubeError where it cannot begin, or not from there (410).
+        Raises KubeError if the watch cannot begin, or not at that version (410).
         """
         ...
 
 
 @dataclass(slots=True)
 class _Place:
-    """Objects of one kind in one namespace that are listened to."""
+    """The objects of one kind in one namespace, which have one watch."""
 
     resource: Resource
     namespace: str
@@ -71,11 +74,11 @@ class _Place:
     hears: bool = False
     told: bool = False
     delay: float = FIRST_DELAY
-    """After which it is tried again; the first one again once a watch has begun."""
+    """The delay before the next try. It is reset after a watch has worked."""
 
     marks: dict[str, int] = field(default_factory=dict)
     waiting: dict[str, set[Key]] = field(default_factory=dict)
-    """By name: the clusters to look at when it changes."""
+    """For each name: the clusters that need a pass when that object changes."""
 
 
 class NameChanges:
@@ -85,7 +88,7 @@ class NameChanges:
         look: Callable[[Key], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`look` is told of a cluster that is to be looked at."""
+        """`look` is called with each cluster that needs a pass."""
         self._tables = tables
         self._look = look
         self._clock = clock
@@ -94,9 +97,10 @@ class NameChanges:
         self._new: asyncio.Queue[_Place] = asyncio.Queue()
 
     def mark(self, resource: Resource, cluster: Key, name: str) -> int | None:
-        """A number that stays as long as the object does not change; None while nobody would tell.
+        """A number that stays the same until the object changes; None while changes would not be
+        noticed.
 
-        When it changes, the cluster is looked at.
+        When the object changes, the cluster gets a pass.
         """
         where = (resource, cluster[0])
         if where not in self._places:
@@ -112,7 +116,7 @@ class NameChanges:
         return place.marks[name]
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs the watches; never returns."""
         async with asyncio.TaskGroup() as group:
             while True:
                 place = await self._new.get()
@@ -134,7 +138,7 @@ class NameChanges:
     async def _hear(self, place: _Place) -> None:
         since = await self._tables.version(place.resource, place.namespace)
         place.hears = True
-        # What was read before this moment may have changed before it.
+        # An object that was read before this moment may have changed in between.
         self._wake(place, *place.waiting)
         while self._is_asked_for(place):
             watch = self._tables.changes(place.resource, place.namespace, since)
@@ -158,7 +162,8 @@ class NameChanges:
 
 
 def _tell(place: _Place, error: KubeError) -> None:
-    """One line for a refusal, which somebody may want to mend; the rest passes."""
+    """Logs a refusal once as a warning, because someone may want to grant the right. Other errors
+    pass by themselves, and are logged at DEBUG."""
     refused = isinstance(error, Rejected) and error.status not in PASSING
     log.log(
         logging.WARNING if refused and not place.told else logging.DEBUG,

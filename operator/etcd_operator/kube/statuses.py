@@ -1,7 +1,7 @@
-"""Writes the status of a custom resource: to this very object, or to none.
+"""Writes the status of a custom resource, but never to another object of the same name.
 
-The API server ignores the UID in a status (1.36), but it does check the resourceVersion, which no
-two objects share: the status of one that is deleted cannot land on the next one of its name.
+The API server ignores the UID in a status (1.36), but it checks the resourceVersion, which no two
+objects share. So the status of a deleted object cannot be written to a new one of its name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
 async def write_news(
     kube: Kubernetes, store: Store, resource: Resource, body: Json, status: Json
 ) -> bool:
-    """Where it says something else than before, times aside. Returns whether it was written.
+    """Writes the status if it differs from the stored one, times aside. Returns whether it did.
 
-    The store has it at once, before the watch tells. Raises KubeError.
+    The result goes into the store at once, before the watch delivers it. Raises KubeError.
     """
     if timeless(status) == timeless(body.get("status") or {}):
         return False
@@ -33,16 +33,17 @@ async def write_news(
 async def write_status(
     kube: Kubernetes, resource: Resource, body: Json, status: Json
 ) -> Json | None:
-    """The object with the status in it; None when it is gone, or somebody keeps altering it.
+    """Writes the status and returns the object; None if it is gone, or others keep changing it.
 
-    Either way the next event comes. Raises KubeError for everything else.
+    In both cases another event will come. Raises KubeError for all other errors.
     """
     metadata = body["metadata"]
     try:
         try:
             return await _apply(kube, resource, body, status)
         except Conflict:
-            # Ours may be older than the API server's. It must not wait until nobody writes.
+            # Our copy may be older than the API server's. The status must get through even if
+            # others write to the object all the time.
             fresh = await kube.get(resource, metadata["namespace"], metadata["name"])
             if fresh is None or fresh["metadata"]["uid"] != metadata["uid"]:
                 return None

@@ -1,15 +1,15 @@
-"""What the watches told us, and what our own writes answered.
+"""A cache of objects, filled by watches, LISTs and the responses to our own writes.
 
-Reading here costs nothing, so a pass looks at everything it wants to. Three writers feed it: watch
-events, the periodic LIST (a watch that breaks loses deletions: kopf lists again after 410 Gone
-without comparing) and the responses of our own writes, so that a pass sees what the pass before it
-did. They overtake each other, hence the one rule: **an object never goes back in time**.
+Reading it costs nothing, so a pass reads everything it needs. It has three sources: watch events;
+the periodic LIST, because a watch that breaks loses deletions (kopf lists again after 410 Gone
+without comparing); and the responses to our own writes, so that a pass sees what the pass before it
+did. These may arrive in any order, hence the one rule: **an object never goes back in time**.
 
-resourceVersions are compared as integers. Kubernetes documents that as sound within one resource
-since 1.35 (KEP-5504); every etcd-backed API server before it behaved so.
+resourceVersions are compared as integers. Kubernetes documents that this is valid within one
+resource since 1.35 (KEP-5504); every older etcd-backed API server behaves the same.
 
-Absence here is a hint, never a proof: an object whose labels were altered is absent too. Whoever
-deletes something, or takes something for lost, reads it from the API server first.
+That an object is absent here is a hint, never a proof: an object whose labels were changed is
+absent too. Before something is deleted, or counts as lost, it is read from the API server.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Owner(NamedTuple):
 
 
 def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
-    """What to look at when this object changes: itself, its schedule, its backup, its cluster."""
+    """The custom resources that need a pass when this object changes: itself, its schedule, its
+    backup, its cluster."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "")
     if resource.group == naming.GROUP:
@@ -57,7 +58,8 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
         if resource == ETCD_BACKUPS and schedule:
             return itself, Owner(ETCD_SCHEDULES, (namespace, schedule))
         if resource == ETCD_RESTORES:
-            return itself, Owner(ETCD_CLUSTERS, key_of(obj))  # it may be a word to that one
+            # It may request that the cluster of the same name is restored in place.
+            return itself, Owner(ETCD_CLUSTERS, key_of(obj))
         return (itself,)
     notes = metadata.get("annotations") or {}
     if name := notes.get(naming.RESTORE):
@@ -70,8 +72,8 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
 
 
 def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:
-    """Whom else to look at when a custom resource changes. If the store has it from our own write,
-    they have not been told yet."""
+    """The other custom resources that need a pass when this one changes. They need it even if the
+    store already has the change from our own write, because that did not queue them."""
     return owners_of(resource, obj)[1:] if resource.group == naming.GROUP else ()
 
 
@@ -83,13 +85,15 @@ class _Shelf:
     objects: dict[Key, Json] = field(default_factory=dict)
     by_owner: defaultdict[Owner, dict[Key, Json]] = field(default_factory=lambda: defaultdict(dict))
     gone: dict[Key, int] = field(default_factory=dict)
-    """Version of the last deletion of a name: what is older must not bring it back."""
+    """The version of the last deletion of each name. An older event must not bring it back."""
 
     listed_at: dict[str | None, int] = field(default_factory=dict)
-    """Version of the last LIST per namespace (None: all): what it did not show was gone by then."""
+    """The version of the last LIST of each namespace (None: all). An object that was not in it did
+    not exist then."""
 
     def put(self, obj: Json, listed_at: int | None = None) -> bool:
-        """Take the object if it is news. A LIST proves that it was there at `listed_at`."""
+        """Stores the object if it is newer. A LIST proves that it existed at `listed_at`. Returns
+        whether it was stored."""
         key = key_of(obj)
         known = self.objects.get(key)
         if known is not None:
@@ -112,8 +116,9 @@ class _Shelf:
             self._bury(key, version)
             return False
         at = version_of(known) if version is None else version
-        # Newer than the deletion: made again, or (labels altered, then restored by our own write,
-        # whose response was faster than this event) never gone.
+        # The known object is newer than the deletion. Either it was created again, or it was never
+        # gone: its labels were changed and then restored by our own write, whose response was
+        # faster than this event.
         if version_of(known) > at or (version is None and known["metadata"].get("uid") != uid):
             return False
         self.unset(key)
@@ -121,7 +126,7 @@ class _Shelf:
         return True
 
     def absent(self, namespace: str | None, listed: Iterable[Key], version: int) -> list[Json]:
-        """Drop what a LIST should have shown and did not."""
+        """Drops and returns the objects that a LIST should have shown, but did not."""
         shown = set(listed)
         dropped = [
             obj
@@ -156,7 +161,8 @@ class _Shelf:
 
 
 class Store:
-    """Objects come back without `managedFields`, and shared: nobody alters them."""
+    """The cache. Objects are returned without `managedFields`, and must not be changed, because
+    they are shared."""
 
     def __init__(self) -> None:
         self._shelves: dict[Resource, _Shelf] = {}
@@ -165,11 +171,12 @@ class Store:
         return self._shelf(resource).objects.get((namespace, name))
 
     def of_cluster(self, resource: Resource, namespace: str, cluster: str) -> list[Json]:
-        """The objects that carry the cluster's instance label, by name."""
+        """The objects with the cluster's instance label, sorted by name."""
         return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
 
     def of(self, owner: Owner, resource: Resource) -> list[Json]:
-        """The objects that name an EtcdBackup, EtcdRestore or EtcdBackupSchedule, by name."""
+        """The objects that belong to an EtcdBackup, EtcdRestore or EtcdBackupSchedule, sorted by
+        name."""
         return self._of(resource, owner)
 
     def _of(self, resource: Resource, owner: Owner) -> list[Json]:
@@ -183,7 +190,7 @@ class Store:
         return sorted(self._shelf(resource).objects)
 
     def put(self, resource: Resource, obj: Json) -> bool:
-        """Take a watch event's or a write's object; False if it is no news."""
+        """Stores the object of a watch event or of a write; False if it is not newer."""
         return self._shelf(resource).put(_slim(obj))
 
     def remove(
@@ -194,16 +201,17 @@ class Store:
         uid: str,
         version: int | None = None,
     ) -> bool:
-        """Take a watch's word that it is gone; `version` is that of the deletion, if known.
+        """Removes an object that was deleted; `version` is that of the deletion, if known.
 
-        Not for the response of an own DELETE: a pod, or anything with a finalizer, is still there.
+        Do not call it for the response to our own DELETE: a pod, or an object with a finalizer,
+        still exists then.
         """
         return self._shelf(resource).remove((namespace, name), uid, version)
 
     def replace(
         self, resource: Resource, namespace: str | None, listed: list[Json], version: int
     ) -> set[Owner]:
-        """Take a LIST served at `version`. Returns the owners of whatever turned out different."""
+        """Takes over a LIST served at `version`. Returns the owners of all objects that differ."""
         shelf = self._shelf(resource)
         before = {key_of(obj): shelf.objects.get(key_of(obj)) for obj in listed}
         different = [obj for obj in map(_slim, listed) if shelf.put(obj, version)]
@@ -212,8 +220,8 @@ class Store:
         return {owner for obj in different for owner in owners_of(resource, obj)}
 
     def drop(self, resource: Resource, namespace: str | None) -> set[Owner]:
-        """Forget a namespace (None: all) that may not be looked into any more; what is read of it
-        is news. Returns the owners of what it held."""
+        """Forgets the objects of a namespace (None: all) that may not be read any more. If they are
+        read again later, they count as new. Returns their owners."""
         shelf = self._shelf(resource)
         dropped = [obj for key, obj in shelf.objects.items() if namespace in (None, key[0])]
         for obj in dropped:
@@ -227,7 +235,8 @@ class Store:
 
 
 def _slim(obj: Json) -> Json:
-    """Without `managedFields`: often half of an object, and nothing here reads them."""
+    """The object without `managedFields`, which are often half of it and which nothing here
+    reads."""
     metadata = obj["metadata"]
     if "managedFields" not in metadata:
         return obj

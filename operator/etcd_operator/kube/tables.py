@@ -1,8 +1,8 @@
-"""Names of what changes, and nothing else of it: tables without objects, as `kubectl get` may ask.
+"""Watches only the names of objects that change, by the tables that `kubectl get` also requests.
 
-The API server prints a row for each object: of a Secret name, type, number of keys and age. Without
-the object itself there is no data in it, and no annotations either, in which `kubectl apply` keeps
-a copy of the data. Only the name is looked at.
+The API server returns a row for each object; for a Secret it has the name, type, number of keys and
+age. The object itself is left out. So the row has no data, and no annotations either, in which
+`kubectl apply` keeps a copy of the data. Only the name is used.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ ACCEPT: Final = "application/json;as=Table;g=meta.k8s.io;v=v1"
 BARE: Final = {"includeObject": "None"}
 
 SILENT_SECONDS: Final = 90.0
-"""A watch that tells nothing for so long is cut off: its bookmarks come every minute."""
+"""A watch that delivers nothing for so long is aborted. Bookmarks come every minute."""
 
 
 class Change(NamedTuple):
-    """One event of a watch for tables."""
+    """One event of a watch on tables."""
 
     name: str
-    """Of what was made, altered or deleted; empty where only time has passed."""
+    """The object that was created, changed or deleted; empty for a bookmark."""
 
     version: int
-    """From which a watch goes on."""
+    """The resourceVersion from which the next watch continues."""
 
 
 def watch_from(version: int) -> dict[str, str]:
-    """The query of a watch that tells what changes after `version`."""
+    """The query of a watch for changes after `version`."""
     return BARE | {
         "watch": "true",
         "resourceVersion": str(version),
@@ -40,7 +40,7 @@ def watch_from(version: int) -> dict[str, str]:
 
 
 def version(call: str, table: Json) -> int:
-    """Of the moment that a table shows. Raises KubeError."""
+    """The resourceVersion that a table was served at. Raises KubeError."""
     try:
         return int(table["metadata"]["resourceVersion"])
     except (ValueError, LookupError, TypeError) as error:
@@ -48,7 +48,8 @@ def version(call: str, table: Json) -> int:
 
 
 def change(call: str, line: bytes) -> Change:
-    """One line of a watch. Raises KubeError: what the API server says, or that it says nonsense."""
+    """Parses one line of a watch. Raises KubeError for an ERROR event, or if the line is
+    malformed."""
     try:
         event: Json = loads(line)
         if event["type"] == "ERROR":

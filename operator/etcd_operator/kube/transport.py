@@ -1,9 +1,9 @@
-"""The lower half of the Kubernetes client: who we are, TLS, the connections, one request.
+"""The lower half of the Kubernetes client: credentials, TLS, connections, and single requests.
 
-From `kubernetes.aio`, whose configuration knows pods, kubeconfigs and credential plugins. Its
-generated client is not even loaded (10 MiB): it parses every answer into pydantic models (a hundred
-modules, ten times the time of `json.loads`, and a `ValidationError` for an object that is merely
-unusual), and without being told otherwise waits five minutes.
+It uses the configuration of `kubernetes.aio`, which supports pods, kubeconfigs and credential
+plugins. The generated client of that package is not loaded (10 MiB). It would parse every answer
+into pydantic models (a hundred modules, ten times the time of `json.loads`, and a `ValidationError`
+for an object that is only unusual), and by default waits five minutes for an answer.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from kubernetes.aio.config.incluster_config import load_incluster_config
 from etcd_operator.kube.api import FIELD_MANAGER, Json
 
 KEEPALIVE_SECONDS = 60.0
-"""Below the API server's 90: a pass must not begin with a TLS handshake."""
+"""Less than the API server's 90 seconds, so that a pass does not begin with a closed connection and
+another TLS handshake."""
 
 CUT_ROUNDS = 100
 CUT_SECONDS = 0.01
-"""What was cut is gone after a few rounds of the loop."""
+"""Sockets that were shut down are closed after a few iterations of the event loop."""
 
 JSON = "application/json"
 
 
 class NotConfigured(Exception):
-    """Neither a service account nor a usable kubeconfig."""
+    """There is neither a service account nor a usable kubeconfig."""
 
 
 class Answer(NamedTuple):
@@ -46,9 +47,11 @@ class Answer(NamedTuple):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Once it is closed its connections are, whatever the other end does. asyncio would wait 30 s
-    for the other end to close TLS too, and leaves open for good what was cancelled before TLS
-    began (3.11): sockets that would outlive their loop."""
+    """A connector that closes its connections at once, whatever the other end does.
+
+    asyncio would wait 30 s for the other end to close TLS too. And a connection that was cancelled
+    before TLS began stays open for ever (3.11), so its socket would outlive the event loop.
+    """
 
     def __init__(self, context: ssl.SSLContext | bool) -> None:
         super().__init__(limit=0, ssl=context, socket_factory=self._open)
@@ -67,7 +70,8 @@ class Connector(aiohttp.TCPConnector):
         return made
 
     def _cut(self) -> bool:
-        """Whether any was open still. What is shut down looks as if the other end had gone."""
+        """Shuts down the sockets that are still open, as if the other end had closed them. Returns
+        whether there were any."""
         still = [each for each in self._sockets if each.fileno() != -1]
         for each in still:
             with contextlib.suppress(OSError):  # not connected yet, or not any more
@@ -90,7 +94,8 @@ class Transport:
 
     @classmethod
     async def connect(cls, kubeconfig: str | None = None) -> Self:
-        """As the pod's service account, its token read anew every minute; else by kubeconfig."""
+        """Connects as the pod's service account, whose token is read again every minute; else by
+        kubeconfig. Raises `NotConfigured`."""
         configuration = Configuration()
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -106,7 +111,7 @@ class Transport:
         return str(self.configuration.host)
 
     def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
-        """A session of the same identity, for the watches; belongs to the running loop."""
+        """A session with the same credentials, for the watches. It belongs to the running loop."""
 
         async def authorize(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -125,7 +130,8 @@ class Transport:
     async def stream(
         self, path: str, query: dict[str, str], *, accept: str, seconds: float, silent: float
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that goes on: `seconds` until it begins, at most `silent` between its parts."""
+        """A streamed response. It must begin within `seconds`, and at most `silent` seconds may
+        pass between its parts."""
         if self._streams is None:
             self._streams = self.session()
         async with contextlib.AsyncExitStack() as stack:
@@ -167,7 +173,8 @@ class Transport:
         return Answer(response.status, retry_after(response.headers.get("Retry-After")), data)
 
     async def _identify(self, headers: MutableMapping[str, str]) -> None:
-        """With each request: a bound token is good for an hour, a session for ever."""
+        """Sets the token for each request, because a bound token expires after an hour while a
+        session lasts."""
         token = (await self.configuration.auth_settings()).get("BearerToken")
         if token and token["value"]:
             headers[token["key"]] = token["value"]
@@ -175,7 +182,7 @@ class Transport:
 
 async def _load_kubeconfig(file: str | None, configuration: Configuration) -> None:
     """Raises ConfigException and OSError."""
-    # Not in a pod, then: with it comes the generated client.
+    # Imported only outside a pod, because this module loads the generated client.
     from kubernetes.aio.config.kube_config import load_kube_config  # noqa: PLC0415
 
     await load_kube_config(  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
-"""Passes that come to nothing as the API server fails at a call, over and over.
+"""Counts passes that fail because the API server does not answer a call.
 
-Once is nothing, and the queue tries again. Again and again it is mostly one kind of call alone, as
-where a webhook is down: the status, which says so, can still be written.
+A single failure is not reported; the queue retries. If it happens again and again, mostly only one
+kind of call fails, as it does while a webhook is down. Then the status can still be written, and
+says so.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from typing import Final
 from etcd_operator.kube.api import Key, Unavailable
 
 UNANSWERED_PASSES: Final = 5
-"""In a row, some six seconds by the queue's own patience, before anybody is told."""
+"""How many passes in a row must fail before it is reported: some six seconds, by the back-off of
+the queue."""
 
 REASON: Final = "StepFailed"
 
 
 class Unanswered:
-    """How many passes in a row came to nothing, of each object."""
+    """How many passes in a row have failed, for each object."""
 
     def __init__(self) -> None:
         self._passes: dict[Key, int] = {}
 
     def again(self, key: Key) -> bool:
-        """One more. Whether it is time to tell."""
+        """Counts one more failed pass. Returns whether to report it."""
         self._passes[key] = self._passes.get(key, 0) + 1
         return self._passes[key] >= UNANSWERED_PASSES
 
@@ -32,5 +34,5 @@ class Unanswered:
 
 
 def in_words(error: Unavailable) -> str:
-    """What a status says of it."""
+    """What the status says about the error."""
     return f"the API server fails at it over and over: {error}"

@@ -1,14 +1,17 @@
-"""kopf, kept to what it does well: long watches that reconnect, filtered by the API server.
+"""Uses kopf only for watches that reconnect and that the API server filters.
 
-Only `on.event` handlers, which neither patch, annotate nor finalize anything; what they are told is
-handed over and nothing is decided here. kopf runs on an event loop of its own, in a thread: it
-takes over the signals of the main thread, and at its end cancels every task of its loop that it
-did not see at its start. On a loop of its own that is harmless, and it can be started again. It has
-to be: in 1.45.2 one 401 closes the connections of all watches, and a watch that fails (with that,
-or with any ERROR event but 410) ends the others without ending kopf, which then hears nothing.
+The only handlers are `on.event`, which do not patch, annotate or finalize objects. They pass events
+on, and nothing is decided here.
 
-Two things that handlers cannot see are read off the requests: a LIST (kopf lists again after 410
-Gone and then says nothing of what was deleted meanwhile), and that each watch is being renewed.
+kopf runs in a thread with an event loop of its own. In the main thread it would take over the
+signals, and at its end it cancels every task of its loop that did not exist at its start. On its
+own loop this is harmless, and kopf can be restarted. It has to be: in 1.45.2 a single 401 closes
+the connections of all watches, and a watch that fails (with 401, or with any ERROR event but 410)
+ends the others without ending kopf, which then receives nothing.
+
+Two facts that handlers do not see are taken from the requests: that kopf has listed a resource
+(after 410 Gone it lists again, and does not report what was deleted meanwhile), and that each watch
+is renewed.
 """
 
 from __future__ import annotations
@@ -58,17 +61,19 @@ SELECTORS: dict[Resource, str] = {
     DISRUPTION_BUDGETS: OURS,
     NETWORK_POLICIES: OURS,
 }
-"""What is watched. Others' pods and Secrets never come near this process."""
+"""The watched resources and their label selectors. Pods and Secrets of others never reach this
+process."""
 
 SILENT_SECONDS = WATCH_SECONDS + 90.0
 START_SECONDS = 30.0
-"""For every watch to begin. Twice as long each time that it was not enough: kopf lists a fleet, and
-hands over each object of it, before a watch of it begins."""
+"""How long every watch may take to begin. It is doubled each time that it was too short: kopf lists
+all objects and passes each of them on before it begins a watch."""
 
 LONGEST_START = 240.0
 LOGIN_SECONDS = 5.0
 END_SECONDS = 2.0
-"""For kopf to end by itself. Then its tasks are cancelled until they are gone: it ignores some."""
+"""How long kopf may take to end by itself. Then its tasks are cancelled repeatedly until they are
+gone, because kopf ignores some cancellations."""
 
 FIRST_DELAY = 1.0
 LAST_DELAY = 30.0
@@ -77,7 +82,7 @@ STUCK_SECONDS = 60.0
 
 
 class Scope(NamedTuple):
-    """One watch: a resource in one namespace, or (None) in all."""
+    """One watch: a resource in one namespace, or in all (None)."""
 
     resource: Resource
     namespace: str | None
@@ -102,7 +107,7 @@ class Connection(Protocol):
 
 
 class _Delays:
-    """For ever: kopf gives up, and its operator ends, when the delays do (after a minute)."""
+    """Endless retry delays. With its default delays kopf gives up after a minute and ends."""
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((1.0, 1.0, 2.0, 3.0, 5.0, 8.0), itertools.repeat(10.0))
@@ -138,12 +143,13 @@ class Watches:
 
     def start(self) -> None:
         self._main = asyncio.get_running_loop()
-        # A daemon: kopf takes seconds to end, which nobody has to wait for.
+        # A daemon thread: kopf takes seconds to end, and the process need not wait for it.
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
         self._thread.start()
 
     def restart(self, silent: Iterable[str] = ()) -> None:
-        """End kopf; its thread starts it anew, with more time where one of these has not begun."""
+        """Ends kopf, which its thread then starts again. If one of the `silent` watches had not
+        begun yet, they get more time."""
         self._late = any(path not in self._renewed for path in silent)
         self._asked = self._asked or self._clock()
         loop, ending = self._loop, self._ending
@@ -151,7 +157,8 @@ class Watches:
             loop.call_soon_threadsafe(ending.set)
 
     def stuck(self) -> bool:
-        """A kopf that can neither be used nor ended; only the end of the process helps."""
+        """Whether kopf does not end although it was asked to. Then only a restart of the process
+        helps."""
         return self._asked is not None and self._clock() - self._asked > STUCK_SECONDS
 
     async def stop(self, seconds: float = 3.0) -> None:
@@ -165,7 +172,7 @@ class Watches:
         return [path for path in self._scopes if path not in self._renewed]
 
     def silent(self) -> list[str]:
-        """The watches that should have been renewed by now and were not."""
+        """The watches that should have been renewed by now, but were not."""
         now = self._clock()
         if now - self._started < self._patience:
             return []
@@ -182,7 +189,7 @@ class Watches:
             self._renewed.clear()
             try:
                 asyncio.run(self._kopf())
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - started anew
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - kopf is restarted
                 log.error("the watches broke down and are started again: %r", error)  # noqa: TRY400
             self._ending = None
             steady = self._clock() - self._started > STEADY_SECONDS
@@ -243,7 +250,7 @@ class Watches:
 
         async def login(**_: Any) -> kopf.AiohttpSession:
             nonlocal last_login
-            # kopf logs in again at each 401, and at once.
+            # kopf logs in again after each 401, without any delay.
             await asyncio.sleep(max(0.0, last_login + LOGIN_SECONDS - self._clock()))
             last_login = self._clock()
             sessions.append(self._connection.session(self._trace()))
@@ -284,7 +291,8 @@ class Watches:
 
 
 def _in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What kopf's tasks leave behind when it is cut short is no news by then."""
+    """Logs errors of kopf's tasks at DEBUG only, such as those that are left when kopf is
+    stopped."""
     log.debug("kopf: %s: %r", context["message"], context.get("exception"))
 
 
@@ -293,7 +301,8 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.process.ultimate_exiting_timeout = None
-    # Never written: there is no handler that needs one. And never found, so never removed.
+    # kopf never adds this finalizer, because no handler needs one. As no object has it, kopf never
+    # removes it either.
     settings.persistence.finalizer = f"{naming.GROUP}/not-in-use"
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 10.0

@@ -1,1 +1,1 @@
-"""What objects of Kubernetes say, as values of the core."""
+"""Reads Kubernetes objects into values of the core."""

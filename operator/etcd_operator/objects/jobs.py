@@ -1,4 +1,4 @@
-"""What can be read off a Job and the pods that it made."""
+"""Reads the state of a Job and of its pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ State = Literal["running", "complete", "failed"]
 
 
 def state(job: Mapping[str, Any]) -> State:
-    """By its conditions; `running` also before its pod is made."""
+    """The state by the Job's conditions. It is `running` even before the pod is created."""
     said = {one["type"] for one in _conditions(job) if one.get("status") == "True"}
     if "Complete" in said:
         return "complete"
@@ -22,7 +22,7 @@ def state(job: Mapping[str, Any]) -> State:
 
 
 def why_failed(job: Mapping[str, Any]) -> str:
-    """In Kubernetes' words; empty for one that has not."""
+    """Reason and message of the condition Failed; empty if the Job has not failed."""
     for one in _conditions(job):
         if one["type"] == "Failed" and one.get("status") == "True":
             return f"{one.get('reason', '')}: {one.get('message', '')}"[:300]
@@ -30,19 +30,19 @@ def why_failed(job: Mapping[str, Any]) -> str:
 
 
 def of_job(pods: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those of the pods that this very Job controls."""
+    """The pods that this very Job controls, by its UID."""
     uid = job["metadata"]["uid"]
     return [pod for pod in pods if (reading.controller(pod) or {}).get("uid") == uid]
 
 
 def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The pod that was made last; None where there is none."""
+    """The pod that was created last; None if there is none."""
     by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     return by_age[-1] if by_age else None
 
 
 def message(pod: Mapping[str, Any], container: str) -> str:
-    """What the container left behind when it ended; empty while it has not."""
+    """The termination message of a container; empty if it has not ended."""
     for name, ended in _ended(pod):
         if name == container:
             return str(ended.get("message") or "")
@@ -52,8 +52,12 @@ def message(pod: Mapping[str, Any], container: str) -> str:
 def is_unpullable(
     job: Mapping[str, Any], pod: Mapping[str, Any] | None, operator_image: str
 ) -> bool:
-    """Whether its pod waits in vain for the operator's image, and the present one is another than
-    the Job was made with. By its own note: admission may write a mirror into every image."""
+    """Whether the operator's image cannot be pulled, and the Job was created with another one than
+    the operator's present image.
+
+    The image that the Job was created with is read from its annotation, not from its pod template,
+    because an admission webhook may replace images by those of a mirror.
+    """
     made = (job["metadata"].get("annotations") or {}).get(naming.OPERATOR_IMAGE)
     if pod is None or state(job) != "running" or made in (None, operator_image):
         return False
@@ -63,20 +67,20 @@ def is_unpullable(
 
 
 def is_stopping(pod: Mapping[str, Any]) -> bool:
-    """Whether it is being deleted, and still runs."""
+    """Whether the pod is being deleted and still runs."""
     runs = (pod.get("status") or {}).get("phase") == "Running"
     return runs and "deletionTimestamp" in pod["metadata"]
 
 
 def backs_up(pod: Mapping[str, Any]) -> bool:
-    """Whether it runs for a backup, and may be reading a snapshot from a member now."""
+    """Whether the pod runs a backup, so that it may be reading a snapshot from a member."""
     labels = pod["metadata"].get("labels") or {}
     runs = (pod.get("status") or {}).get("phase") == "Running"
     return runs and labels.get(naming.LABEL_NAME) == LABEL
 
 
 def out_of_memory(pod: Mapping[str, Any]) -> str:
-    """The container that was killed for want of memory, which has no last word; empty for none."""
+    """The container that was OOM-killed, which leaves no termination message; empty if none was."""
     return next((name for name, ended in _ended(pod) if ended.get("reason") == "OOMKilled"), "")
 
 

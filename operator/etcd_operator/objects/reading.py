@@ -1,7 +1,7 @@
-"""Reads API objects into the core's values. Pure: what is not in the object is not known.
+"""Converts API objects into values of the core. It is pure and uses only what is in the object.
 
-Whatever others may have edited (labels, annotations, the Secret's data) is read as a value that
-says what is wrong with it, never as an exception: one damaged object must not stop the operator.
+Fields that others may have edited (labels, annotations, the Secret's data) never raise an exception
+but become a value that says what is wrong: one damaged object must not stop the operator.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ SHORTEST_KEY: Final = 32
 _MEMBER: Final = re.compile(r"\bmember ([0-9a-f]{16})\b")
 
 OVERDUE_SECONDS: Final = 10.0
-"""Beyond its deletionTimestamp, which is the end of its grace period."""
+"""How long after its deletionTimestamp, which is the end of its grace period, a pod should have
+stopped."""
 
 
 def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> Pod | None:
-    """The pod of an ordinal; None for a name that no ordinal has.
+    """The pod of an ordinal; None if the name is not that of a member's pod.
 
     Args:
-        claim: the claim that the pod's data is on, for what is wrong with it.
+        claim: the claim of the pod's data volume, to report its problems.
         now: seconds since 1970.
     """
     metadata = raw["metadata"]
@@ -91,13 +92,13 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
 
 
 def _ran_as(start: Object) -> int:
-    """The member that `start` named as it ended; 0 where it has not ended, or named none."""
+    """The member ID in the termination message of `start`; 0 if it has not ended or named none."""
     found = _MEMBER.search(_said(start))
     return int(found[1], 16) if found else 0
 
 
 def _said(start: Object) -> str:
-    """The last words of `start`; empty where it has not ended."""
+    """The termination message of `start`; empty if it has not ended."""
     ended = (start.get("state") or {}).get("terminated") or {}
     return str(ended.get("message") or "")
 
@@ -109,9 +110,9 @@ def _image(raw: Object) -> str:
 
 
 def is_own_pod(raw: Object, stateful_set: Object | None) -> bool:
-    """Whether the pod is of this StatefulSet, or an orphan that it is about to take over.
+    """Whether the pod belongs to this StatefulSet, or is an orphan that it will adopt.
 
-    A pod of an earlier StatefulSet of the same name is neither; its name is free once it is gone.
+    A pod of an earlier StatefulSet of the same name is neither. Its name is free once it is gone.
     """
     owner = controller(raw)
     if owner is None:
@@ -120,12 +121,13 @@ def is_own_pod(raw: Object, stateful_set: Object | None) -> bool:
 
 
 def is_overdue(raw: Object, now: float) -> bool:
-    """Whether a pod should long have stopped: its node is dead, and nobody should wait for it."""
+    """Whether a pod should have stopped long ago. Then its node is dead, and the pod should not be
+    waited for."""
     return seconds_since(raw["metadata"].get("deletionTimestamp"), now) > OVERDUE_SECONDS
 
 
 def claim(cluster: str, raw: Object) -> Claim | None:
-    """The claim of an ordinal; None for a name that no ordinal has."""
+    """The claim of an ordinal; None if the name is not that of a member's claim."""
     metadata = raw["metadata"]
     prefix = f"{naming.DATA_VOLUME}-"
     if not metadata["name"].startswith(prefix):
@@ -156,7 +158,7 @@ def _storage(sizes: Object | None) -> str:
 
 
 def secret(raw: Object) -> Secret:
-    """The Secret with the bootstrap record; the key is only looked at, not handed on."""
+    """The Secret with the bootstrap record. Its key is only checked and not part of the result."""
     version = raw["metadata"]["resourceVersion"]
     if start_key(raw) is None:
         words = f"its data has no {KEY!r} of at least {SHORTEST_KEY} bytes in base64"
@@ -173,15 +175,16 @@ def secret(raw: Object) -> Secret:
 
 
 def start_key(raw: Object) -> bytes | None:
-    """The key of the start tickets; None where the Secret holds no usable one."""
+    """The key of the start tickets; None if the Secret has no usable one."""
     key = _decoded(raw, KEY)
     return key if key is not None and len(key) >= SHORTEST_KEY else None
 
 
 def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
-    """The object as another owner's; None if it is this cluster's.
+    """The object, if it does not belong to this cluster; else None.
 
-    Nobody's is another's too: an object that someone made by hand is not taken over (I10).
+    An object without an owner does not belong to it either: one that was created by hand is not
+    taken over (I10).
     """
     owner = controller(raw) or _own_reference(cluster, raw)
     if owner is not None and owner.get("uid") == cluster.uid:
@@ -200,13 +203,13 @@ def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
 
 
 def controller(raw: Object) -> Object | None:
-    """The owner reference of whoever manages the object."""
+    """The owner reference of the object's controller."""
     references = raw["metadata"].get("ownerReferences") or ()
     return next((one for one in references if one.get("controller")), None)
 
 
 def last_cluster_id(body: Object) -> int | None:
-    """The cluster ID in the custom resource's status, where there is a readable one."""
+    """The cluster ID in the custom resource's status; None if it has no readable one."""
     text = (body.get("status") or {}).get("clusterID")
     try:
         return identity.from_hex(text) if text else None
@@ -215,13 +218,13 @@ def last_cluster_id(body: Object) -> int | None:
 
 
 def last_version(body: Object) -> Version | None:
-    """The version that members ran by the custom resource's status, where it says one."""
+    """The version that members ran, by the custom resource's status; None if it has none."""
     text = (body.get("status") or {}).get("currentVersion")
     return parse_version(text) if isinstance(text, str) else None
 
 
 def true_for(body: Object, now: float) -> Mapping[str, float]:
-    """Since how many seconds each condition is true that the custom resource's status has."""
+    """For how many seconds each condition in the custom resource's status has been true."""
     conditions = (body.get("status") or {}).get("conditions") or ()
     return {
         str(one.get("type")): seconds_since(one.get("lastTransitionTime"), now)
@@ -270,12 +273,13 @@ def _container(status: Object, field: str, name: str) -> Object:
 
 
 def is_ready(status: Object) -> bool:
-    """By the condition that pods and cert-manager's Certificates have alike."""
+    """Whether the condition Ready is true, which pods and cert-manager's Certificates have."""
     conditions = status.get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def has_run(container: Object) -> bool:
-    """Runs or has run in this pod. A container that has not is `waiting` without a last state."""
+    """Whether the container runs or has run in this pod. One that never ran is `waiting` without a
+    last state."""
     state, last = container.get("state") or {}, container.get("lastState") or {}
     return "running" in state or "terminated" in state or "terminated" in last

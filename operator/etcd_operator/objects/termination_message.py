@@ -1,14 +1,14 @@
-"""What a container said before it ended, and whether etcd says there that its data is damaged.
+"""Reads termination messages of containers, and finds those in which etcd says that its data is
+damaged.
 
-It goes by words alone with which etcd 3.5 to 3.7 speak of what is *in* their files: a log whose
-checksums do not fit, a database that is none, entries that the member has confirmed and no longer
-has. What a full disk, a failing read or missing rights lead to is said in other words, and heals
-otherwise. `tests/integration/etcd` damages real data in every way named here and reads what etcd
-says of it.
+Only messages count with which etcd 3.5 to 3.7 report a problem *in* their files: a log with wrong
+checksums, a file that is not a database, missing entries that the member has confirmed. A full
+disk, a failing read or missing permissions lead to other messages, and have other remedies.
+`tests/integration/etcd` damages real data in every way named here and reads etcd's messages.
 
-A log whose beginning is damaged is told by `start`, which reads it before etcd does. Of a database
-that was cut short etcd may only say that it was killed (SIGBUS), as it does over a failing disk:
-that is nothing to go by.
+If the beginning of the log is damaged, `start` reports it, as it reads the log before etcd does. If
+a database was cut short, etcd may only be killed by SIGBUS, as it is when a disk fails. That proves
+nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 TIMES: Final = 2
-"""How often etcd must have been started again: once is chance."""
+"""How often etcd must have been restarted. A single restart may be chance."""
 
 _DAMAGE: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
         (r"wal(pb)?: crc mismatch", "wal: crc mismatch"),
-        # In 3.7 a space that cannot be broken follows the colon.
+        # In 3.7 a non-breaking space follows the colon.
         (r"discovery failed.{,40}proto:\s", "its log holds records that are none"),
         (
             r"failed to read WAL, cannot be repaired.{,40}unexpected EOF",
@@ -46,17 +46,18 @@ _DAMAGE: Final = tuple(
         ),
     )
 )
-"""What to look for, and how it is told: without numbers, so that the words stay the same."""
+"""Patterns of damage, and how each is reported: without numbers, so that the text stays the
+same."""
 
 
 def of_damage(container: Mapping[str, Any], *, tried_again: bool = False) -> str:
-    """What etcd said of its data, failing again and again; empty where it said nothing of it.
+    """The damage that etcd has reported while it failed again and again; empty if there is none.
 
-    Nor does it say anything while it runs: it may have been helped, and then serves.
+    It is also empty while etcd runs, because the problem may have been solved.
 
     Args:
         container: the status of the etcd container.
-        tried_again: it runs, and so far as it did each time before it failed.
+        tried_again: etcd runs, but so far only as it did each time before it failed.
     """
     state = container.get("state") or {}
     runs = "running" in state and not tried_again
@@ -67,14 +68,15 @@ def of_damage(container: Mapping[str, Any], *, tried_again: bool = False) -> str
 
 
 def recognise(message: str) -> str:
-    """What a container's last message says of damage, in words."""
+    """The damage that a termination message reports, in words; empty if it reports none."""
     return next((words for pattern, words in _DAMAGE if pattern.search(message)), "")
 
 
 def cause(message: str) -> str:
-    """Why a container ended, in the words of its last message and without their time.
+    """Why a container ended: the most telling line of its termination message, without its time.
 
-    Of etcd's log, what it gave up with; of a crash, the panic rather than what follows it.
+    In etcd's log this is the last entry of level fatal or panic; after a crash it is the panic, not
+    the lines that follow it.
     """
     lines = [line for line in message.strip().splitlines() if line.strip()]
     entries = [entry for line in lines if (entry := _log_entry(line))]
@@ -91,7 +93,7 @@ def cause(message: str) -> str:
 def _log_entry(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except (ValueError, RecursionError):  # anybody's image may write anything
+    except (ValueError, RecursionError):  # a user's image may write anything
         return None
     return entry if isinstance(entry, dict) and "msg" in entry else None
 

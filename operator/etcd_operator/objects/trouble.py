@@ -1,7 +1,7 @@
-"""Says in words what a pod waits for or fails at. Empty while all is as expected.
+"""Says in words what a pod waits for or why it fails. The text is empty if all is as expected.
 
-The words go into conditions, so they hold nothing that changes by itself (no counters, no times):
-a pod that stays broken costs no further status write.
+The text goes into conditions. So it contains nothing that changes by itself (no counters, no
+times), and a pod that stays broken causes no further status writes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from etcd_operator.timestamps import seconds, seconds_since
 Object = Mapping[str, Any]
 
 GRACE_SECONDS: Final = 10.0
-"""Every pod is unscheduled and without its images for a moment."""
+"""How long a pod may be unscheduled, or without its images, before that is reported."""
 
 PODLESS_SECONDS: Final = 5.0
-"""The pod of a Job is there at once, if there can be one: the service account may be missing."""
+"""How long a Job may have no pod before that is reported. Normally the pod is created at once; but,
+for example, its service account may be missing."""
 
 SETUP_SECONDS: Final = 60.0
-"""Attaching and mounting a volume takes long on some clouds."""
+"""How long volumes may take before that is reported. Attaching and mounting is slow on some
+clouds."""
 
 STEADY_SECONDS: Final = 30.0
-"""What refuses to run ends sooner. One that has run for so long came up, whatever ended it then."""
+"""A container that ran for so long did start, and failed for another reason later. One that cannot
+start ends sooner."""
 
 _IMAGE: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
@@ -37,7 +40,7 @@ _LONGEST: Final = 300
 
 _ALL_NODES: Final = re.compile(
     r"0/(?P<all>\d+) nodes are available: (?P<these>\d+) node\(s\) "
-    # The words of Kubernetes 1.36, and older ones.
+    # The wording of Kubernetes 1.36, and that of older versions.
     r"(didn't match PersistentVolume's node affinity|had volume node affinity conflict)"
     r"\.(\s|$)"
 )
@@ -48,7 +51,7 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
 
     Args:
         claim: the claim of the pod's data volume, if it has one.
-        age: seconds since the pod was made.
+        age: seconds since the pod was created.
         now: seconds since 1970.
     """
     status = pod.get("status") or {}
@@ -66,13 +69,13 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
 
 
 def podless(job: Object, now: float) -> str:
-    """What is to be said of a Job that runs and has no pod."""
+    """What to report about a Job that runs and has no pod; empty while it is new."""
     late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
     return "its pod is not made; the events of the Job say why" if late else ""
 
 
 def unstopped(pod: Object, now: float) -> str:
-    """Of a pod that was deleted, and whose node has had the time to say that it stopped."""
+    """What to report about a deleted pod whose node has not confirmed in time that it stopped."""
     metadata = pod["metadata"]
     if seconds_since(metadata.get("deletionTimestamp"), now) <= GRACE_SECONDS:
         return ""
@@ -106,7 +109,7 @@ def _crashing(status: Object) -> str:
 
 
 def last_end(pod: Object, name: str) -> str:
-    """How a container has failed that was started again since; empty where none was."""
+    """How the container failed before it was restarted; empty if it was not."""
     for container in all_containers(pod.get("status") or {}):
         ended = (container.get("lastState") or {}).get("terminated") or {}
         if container["name"] == name and ended.get("exitCode"):
@@ -115,7 +118,7 @@ def last_end(pod: Object, name: str) -> str:
 
 
 def is_crashing(container: Object) -> bool:
-    """Whether it has failed more than once and does not run now."""
+    """Whether the container has failed more than once and does not run now."""
     state = container.get("state") or {}
     if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
         return True
@@ -124,10 +127,11 @@ def is_crashing(container: Object) -> bool:
 
 
 def tried_again(container: Object, now: float) -> str:
-    """What to say of a container that keeps failing, while it happens to run again.
+    """What to report about a container that keeps failing, while it runs again for a moment.
 
-    Empty once it is ready, or has run for a while; and where it had run for a while before it
-    failed last, as one that was killed: nothing says that it will fail again.
+    It is empty once the container is ready, or has run for a while. It is also empty if the
+    container had run for a while before it failed last, for example because it was killed: then it
+    need not fail again.
     """
     runs = (container.get("state") or {}).get("running")
     ended = (container.get("lastState") or {}).get("terminated") or {}
@@ -163,8 +167,9 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
     name, phase = claim["metadata"]["name"], (claim.get("status") or {}).get("phase")
     if phase == "Lost":
         return f"claim {name} has lost its volume"
-    # Admission fills the field in from the default class, also later when one is marked: absent
-    # on a pending claim means that there is none. Empty text is a choice: no dynamic volumes.
+    # Kubernetes fills in the default class, also later when one is marked as default. So if the
+    # field is absent on a pending claim, there is no default class. An empty string is the user's
+    # choice of no dynamic provisioning.
     chosen = (claim.get("spec") or {}).get("storageClassName")
     if phase == "Pending" and chosen is None:
         return (
@@ -179,7 +184,8 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
 
 
 def _gated(pod: Object) -> str:
-    """The scheduler does not look at it, and says no more than that."""
+    """Reports scheduling gates. While a pod has them, the scheduler ignores it, and says nothing
+    about who removes them."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     if not gates:
         return ""
@@ -196,16 +202,16 @@ def _unscheduled(status: Object) -> str:
 
 
 def is_image_missing(container: Object) -> bool:
-    """Whether the kubelet tries in vain to pull the container's image."""
+    """Whether the kubelet cannot pull the container's image."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     return waiting.get("reason") in _IMAGE
 
 
 def is_node_gone(status: Object) -> bool:
-    """Whether every node there is was turned down for the volume's sake, and for nothing else.
+    """Whether the scheduler rejects every node only because of the volume's node affinity.
 
-    So the node that the volume lies on is none of them. One that is cordoned, tainted or not ready
-    is turned down for that, and counted there.
+    Then the node that the volume is on no longer exists. A node that is cordoned, tainted or not
+    ready would be rejected, and counted, for that reason instead.
     """
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
@@ -226,12 +232,13 @@ def _containers(status: Object) -> str:
 
 
 def _steady(reason: str) -> str:
-    """The kubelet alternates between the failure and the wait after it."""
+    """One reason for both, because the kubelet alternates between the error and the back-off."""
     return "ErrImagePull" if reason == "ImagePullBackOff" else reason
 
 
 def _setup(status: Object, age: float) -> str:
-    """Volumes that do not mount show in the kubelet's events only."""
+    """Reports volumes that do not mount. Only the kubelet's events say that, so it is concluded
+    from the pod's age."""
     started = any("waiting" not in (one.get("state") or {}) for one in all_containers(status))
     if status.get("phase") != "Pending" or started or age < SETUP_SECONDS:
         return ""

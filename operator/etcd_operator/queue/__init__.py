@@ -1,1 +1,1 @@
-"""Which object is looked at, and when."""
+"""Decides which object gets a pass, and when."""

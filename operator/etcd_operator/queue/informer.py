@@ -1,12 +1,12 @@
-"""From what happens in Kubernetes to keys in a queue, by way of the store.
+"""Keeps the store up to date from watches and LISTs, and queues the owners of changed objects.
 
-An event decides nothing: it is put into the store and its object's owner into a queue, and if it is
-no news (the echo of a write of our own, an object listed again) not even that. An object whose
-labels are altered leaves the selected watches, which tell of it as deleted; so its cluster is
-looked at, finds it missing, applies it, and the labels are back.
+An event decides nothing. Its object goes into the store, and the object's owner into a queue. If it
+is not new (the echo of our own write, an object that is listed again), the owner is not queued.
+If an object's labels are changed so that it no longer matches a watch, the watch reports it as
+deleted. Its cluster then gets a pass, which finds it missing and applies it with the right labels.
 
-Every resource is listed when a watch begins anew and every `resync_seconds`. One paged LIST per
-resource serves the whole fleet, and brings to light what the watches did not tell.
+Every resource is listed when a watch begins again, and every `resync_seconds`. One paged LIST per
+resource serves the whole fleet, and shows changes that the watches missed.
 """
 
 from __future__ import annotations
@@ -45,28 +45,32 @@ from etcd_operator.telemetry.metrics import Metrics
 log = logging.getLogger(__name__)
 
 RELIST_SECONDS = 1.0
-"""After a LIST of kopf's: time for the events that it leads to, and for other watches' LISTs."""
+"""The pause after kopf has listed a resource, to let its events and the LISTs of other watches
+come."""
 
 AGAIN_SECONDS = 4.0
 FIRST_ROUND_SECONDS = 2.0
-"""The longest that the watches wait for it: another may hold the Lease, and members not answer."""
+"""How long the watches wait for the first passes at most: another replica may hold the Lease, or
+members may not answer."""
 
 BELIEVED_SECONDS = 30.0
-"""How long LISTs have to show an earlier moment than one before them."""
+"""How long LISTs must show an older resourceVersion than an earlier LIST before that is
+believed."""
 
 SUPERVISE_SECONDS = 10.0
 LEAVE_SECONDS = float(WATCH_SECONDS)
-"""A refusal that lasts so long is none of a moment, and no watch from before it is left."""
+"""How long LISTs must be refused before the objects are dropped. Then the refusal is not a brief
+one, and every watch that began before it has ended."""
 
 LESSER = frozenset({DISRUPTION_BUDGETS, NETWORK_POLICIES})
-"""What clusters do without where it may not be read."""
+"""Resources that clusters can do without if they may not be read."""
 
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
 
 
 class Informer:
-    """Keeps the store up to date, and the queues informed."""
+    """Keeps the store up to date and fills the queues."""
 
     def __init__(
         self,
@@ -80,7 +84,8 @@ class Informer:
         enqueue: Callable[[Resource, Key], None],
         first_round: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`first_round` waits until all that was asked for at the beginning is being worked on."""
+        """`first_round` waits until workers have taken up all clusters that were queued at the
+        start."""
         self._kube = kube
         self._store = store
         self._metrics = metrics
@@ -91,18 +96,18 @@ class Informer:
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
         self._refused: dict[str, float] = {}
-        """What may not be read (by path), and since when: namespaces on the list that are gone with
-        their Role, often, and what clusters do without."""
+        """Since when a path may not be read. Often its namespace was deleted together with the
+        Role, or it is one of LESSER."""
 
         self._newest: dict[Scope, int] = {}
-        """The highest version of a LIST that has finished."""
+        """The highest resourceVersion of a completed LIST."""
 
         self._fallen: dict[Scope, float] = {}
-        """Since when its LISTs show an earlier moment than that."""
+        """Since when the LISTs of a scope have an older resourceVersion than that."""
 
         self._relist = asyncio.Event()
         self.synced = asyncio.Event()
-        """Everything has been listed: from then on absence in the store means something."""
+        """Set once everything has been listed. Before that, the store is incomplete."""
 
         self._watches = Watches(
             connection,
@@ -112,8 +117,8 @@ class Informer:
         )
 
     async def run(self) -> None:
-        """Fill the store, start the watches, keep both honest; for ever."""
-        # Before kopf starts: it ignores for good what the API server does not serve by then.
+        """Fills the store, starts the watches, and keeps checking both; never returns."""
+        # This precedes kopf, which never watches a resource that is not served when it starts.
         await self._until_listed()
         self.synced.set()
         await self._await_first_round()
@@ -142,7 +147,8 @@ class Informer:
         else:
             news = self._store.put(resource, obj)
         if news:
-            # The old one too: a changed instance label moves it from one cluster to another.
+            # The owners of the old object too, because a changed instance label moves it from one
+            # cluster to another.
             both = (each for each in (known, obj) if each is not None)
             owners = {owner for each in both for owner in owners_of(resource, each)}
         else:
@@ -155,7 +161,7 @@ class Informer:
         self._relist.set()
 
     async def resync(self) -> None:
-        """List everything once; raises KubeError when that was not possible."""
+        """Lists everything once; raises KubeError if that fails."""
         started = time.monotonic()
         different = 0
         for scope in self._scopes:
@@ -175,8 +181,12 @@ class Informer:
         )
 
     async def _list_if_allowed(self, scope: Scope) -> int:
-        """A namespace that was deleted, its Role with it, must not keep the others waiting; nor may
-        a rule that was taken out of a Role, if members do without what it is for."""
+        """Lists a scope, and skips it if that is forbidden.
+
+        A namespace that was deleted together with its Role must not stop the others. Neither must
+        a rule that is missing in a Role, if clusters can do without that resource. Returns how many
+        owners have changed objects.
+        """
         try:
             return await self._list(scope)
         except Rejected as error:
@@ -191,8 +201,11 @@ class Informer:
             return 0
 
     def _leave(self, resource: Resource, namespace: str | None) -> None:
-        """Nobody would tell that its clusters are gone, and they would be worked on for ever; or
-        that what they do without is, and it would be taken for what it was."""
+        """Drops objects that may not be read any more.
+
+        Their deletion would not be noticed: passes over deleted clusters would go on for ever, and
+        the store would keep old disruption budgets and network policies.
+        """
         if resource.group != ETCD_CLUSTERS.group and resource not in LESSER:
             return
         if owners := self._store.drop(resource, namespace):
@@ -217,7 +230,7 @@ class Informer:
         self._fallen.pop(scope, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
         if not self.synced.is_set():
-            return len(owners)  # who begins once everything is known asks for all
+            return len(owners)  # all clusters are queued once this replica leads
         for owner in owners:
             self._enqueue(*owner)
         if owners:
@@ -226,10 +239,12 @@ class Informer:
         return len(owners)
 
     def _went_back(self, scope: Scope, version: int, newest: int) -> None:
-        """A LIST that names no version shows what is newest, so after one that had finished before
-        it began it is never behind: but where the API server's own etcd was restored from a
-        snapshot. The store takes nothing older than what it has, so only a new process can see what
-        is there now."""
+        """Handles a LIST that is older than one that had finished before it began.
+
+        A LIST without a resourceVersion returns the newest state. So this only happens if the API
+        server's own etcd was restored from a snapshot. The store does not accept anything older
+        than what it has, so only a new process can see the present state.
+        """
         now = asyncio.get_running_loop().time()
         since = self._fallen.setdefault(scope, now)
         if now - since >= BELIEVED_SECONDS:
@@ -248,8 +263,11 @@ class Informer:
         self.on_listed(scope)
 
     async def _await_first_round(self) -> None:
-        """kopf lists everything once more and copies each object several times, which for a fleet
-        takes longer than the first pass over all of it. Its own LIST tells what it missed."""
+        """Delays the watches until the first passes have begun.
+
+        kopf lists everything once more and copies each object several times. For a fleet this takes
+        longer than the first passes over all clusters. Its LIST shows what was missed meanwhile.
+        """
         if self._first_round is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_ROUND_SECONDS):
@@ -296,7 +314,8 @@ class Informer:
             silent = self._silent()
             if not silent:
                 continue
-            # While the API server is away or does not serve the resource, kopf could not do better.
+            # While the API server is down or does not serve the resource, a restart of kopf would
+            # not help.
             await self._until_listed()
             if silent == self._silent():
                 log.error("watches have fallen silent and are started again: %s", ", ".join(silent))

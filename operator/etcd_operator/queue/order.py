@@ -1,8 +1,8 @@
-"""In which order clusters are looked at when all of them are asked for at once.
+"""The order of passes when all clusters are queued at once.
 
-At the beginning, and at a resync, most of a fleet is at rest, and the one cluster that somebody
-waits for should not stand in line behind it. A guess, from the store alone: every cluster is looked
-at, so a wrong guess costs a place in the line and nothing else.
+At the start and at a resync most clusters are settled, and one that someone waits for should not be
+queued behind them. The order is guessed from the store alone. Every cluster gets a pass, so a wrong
+guess only costs a place in the queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from etcd_stateful import naming
 
 
 def everything(store: Store) -> Iterator[Owner]:
-    """All custom resources, in the order in which each kind is looked at."""
+    """All custom resources, in the order in which those of each kind should be queued."""
     for key in by_need(store):
         yield Owner(ETCD_CLUSTERS, key)
     for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
@@ -34,7 +34,7 @@ def everything(store: Store) -> Iterator[Owner]:
 
 
 def by_need(store: Store) -> list[Key]:
-    """All clusters, first those that seem to need something."""
+    """All clusters, first those that seem to need a change."""
     return sorted(store.clusters(), key=lambda key: _seems_at_rest(store, key))
 
 
@@ -44,7 +44,7 @@ def _seems_at_rest(store: Store, key: Key) -> bool:
 
 
 def _was_at_rest(body: Json) -> bool:
-    """Nothing was to be done when its status was written, and the spec is still the same."""
+    """Whether nothing was progressing when its status was written, and its spec is unchanged."""
     status = body.get("status") or {}
     at_rest = ("Progressing", "False")
     return status.get("observedGeneration") == body["metadata"].get("generation") and any(
@@ -53,7 +53,7 @@ def _was_at_rest(body: Json) -> bool:
 
 
 def _is_whole(store: Store, key: Key, status: Json) -> bool:
-    """Its objects are there, with as many Ready pods as it had members."""
+    """Whether its objects exist, with as many Ready pods as it had members."""
     namespace, name = key
     stateful_set = store.get(STATEFUL_SETS, namespace, name) or {}
     replicas = (stateful_set.get("spec") or {}).get("replicas")

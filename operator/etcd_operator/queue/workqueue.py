@@ -1,11 +1,11 @@
-"""Which object to look at next: the operator's only scheduler.
+"""The work queue: decides which object gets the next pass.
 
-As in client-go: a key waits at most once however many events ask for it, is never worked on twice
-at the same time, comes back after a growing delay when its pass fails, and cannot keep others from
-their turn. Everything that wants a cluster looked at (events, resyncs, timers, failures) comes
-through here, so there is one place that knows why nothing happens, and it is measured.
+It works like that of client-go. However many events there are, a key is queued at most once. It
+never has two passes at the same time. After a failed pass it is retried with back-off, and it does
+not keep others waiting. All passes (for events, resyncs, timers and retries) are started here, so
+one place knows why nothing happens, and has the metrics.
 
-Not thread-safe: every method is called on the loop that runs `run`.
+It is not thread-safe: call every method on the loop that runs `run`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from etcd_operator.telemetry.metrics import Metrics
 log = logging.getLogger(__name__)
 
 Worker = Callable[[Key], Awaitable[float | None]]
-"""One pass. Returns in how many seconds to ask again; None: when the next event comes."""
+"""Runs one pass. Returns the seconds until the next one; None: the next event starts it."""
 
 FIRST_DELAY = 0.2
 LAST_DELAY = 60.0
 LONGEST_PATIENCE = 300.0
-"""The longest Retry-After that is obeyed: a proxy before the API server may ask for any."""
+"""The longest Retry-After that is obeyed. A proxy before the API server may ask for any time."""
 
 PASS_SECONDS = 120.0
-"""A pass bounds each of its calls; this bounds their sum, so that no worker is lost for good."""
+"""The deadline of a whole pass. Each of its calls has one too, but only this one keeps a pass from
+occupying a worker for ever."""
 
 
 class WorkQueue:
-    """The keys of one kind of object, and the workers that pass over them."""
+    """The keys of one kind of object, and the workers that run their passes."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class WorkQueue:
         self._metrics.longest.set_function(lambda: max(self._ages(), default=0.0))
 
     def add(self, key: Key) -> None:
-        """Look at it as soon as a worker is free; once more if it is being looked at right now."""
+        """Queues a key. If its pass is running, another one follows it."""
         if key in self._running:
             if key not in self._again:
                 self._again[key] = _now()
@@ -76,7 +77,8 @@ class WorkQueue:
             self._metrics.adds.inc()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Look at it then, or earlier. The pass that comes first answers for all timers set."""
+        """Queues a key after a delay. Only the earliest timer of a key is kept, and a pass that
+        begins before it cancels it."""
         if seconds <= 0:
             self.add(key)
             return
@@ -90,7 +92,7 @@ class WorkQueue:
         self._timers[key] = loop.call_at(due, self._on_timer, key)
 
     def stop(self) -> None:
-        """Begin no further pass; `run` returns when those in progress are through."""
+        """Stops new passes. `run` returns when those in progress have ended."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -99,7 +101,7 @@ class WorkQueue:
             self._ready.put_nowait(None)
 
     async def all_taken_up(self) -> None:
-        """Waits until no key waits for a worker."""
+        """Waits until workers have taken up all queued keys."""
         await self._ready.join()
 
     async def run(self, worker: Worker) -> None:
@@ -123,7 +125,8 @@ class WorkQueue:
             if key is None or self._stopped:
                 return
             await self._pass(key, worker)
-            # A pass over what is gone waits for nothing, nor does a long line: others get a turn.
+            # A pass over a deleted object never awaits anything, and neither does `get` while the
+            # queue is long. This lets other tasks run.
             await asyncio.sleep(0)
 
     async def _pass(self, key: Key, worker: Worker) -> None:
@@ -133,7 +136,7 @@ class WorkQueue:
         try:
             with about(**{self.name.removesuffix("s"): "/".join(key)}):
                 after = await self._bounded(key, worker)
-        except Exception as error:  # noqa: BLE001 - whatever a pass raises, the queue goes on
+        except Exception as error:  # noqa: BLE001 - no failed pass may stop the queue
             failed = True
             after = self._delay_after(key, error)
         else:
@@ -176,7 +179,7 @@ class WorkQueue:
         if since is not None and not failed:
             self._wait(key, since)
         elif after is not None:
-            # A failing pass that causes events of its own must not undo its own delay.
+            # A failing pass may cause events of its own, which must not cancel its back-off.
             self.add_after(key, after)
 
     def _delay_after(self, key: Key, error: Exception) -> float:

@@ -1,1 +1,1 @@
-"""What the operator tells about itself: logs, metrics, probes."""
+"""Logs, metrics and probes of the operator."""

@@ -1,8 +1,9 @@
-"""Whether this process should be restarted (`/healthz`) and whether it knows enough (`/readyz`).
+"""The probes: whether this process should be restarted (`/healthz`) and whether its caches are
+complete (`/readyz`).
 
-Silence of a watch proves nothing, so liveness hangs on the resync: it fails when every watched
-resource has not been listed for three intervals. That outlasts any ordinary outage of the API
-server, during which a restart would only make things worse.
+A silent watch proves nothing, so liveness depends on the resync: it fails if no resync has
+succeeded for three intervals. This is longer than any ordinary outage of the API server, during
+which a restart would only make things worse. It also fails if the event loop is blocked.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ STALLED_SECONDS = 15.0
 
 @dataclass
 class Health:
-    """When the last resync and the last beat of the event loop were."""
+    """When the last resync succeeded, and when the event loop last ran."""
 
     resync_seconds: float
     clock: Callable[[], float] = time.monotonic
     ready: Callable[[], list[str]] = list
-    """What is missing before the caches can be trusted."""
+    """Returns what is missing until the caches are complete."""
 
     resynced: float = field(init=False)
     beaten: float = field(init=False)
@@ -50,7 +51,7 @@ class Health:
         return found
 
     async def beat(self, metrics: Metrics) -> None:
-        """Measure by how much the event loop wakes a sleeper too late; runs for ever."""
+        """Measures how late the event loop wakes a sleeping task; never returns."""
         while True:
             before = self.clock()
             await asyncio.sleep(BEAT_SECONDS)
@@ -80,7 +81,8 @@ def health_app(health: Health) -> web.Application:
 
 
 def metrics_app(metrics: Metrics) -> web.Application:
-    """On aiohttp rather than in prometheus_client's thread: a stalled loop is a failed scrape."""
+    """`/metrics`. It runs on the event loop instead of prometheus_client's thread, so that a scrape
+    fails if the loop is blocked."""
 
     async def page(_: web.Request) -> web.Response:
         body = generate_latest(metrics.registry)
@@ -92,7 +94,7 @@ def metrics_app(metrics: Metrics) -> web.Application:
 
 
 async def serve(app: web.Application, port: int) -> web.AppRunner:
-    """Listen on all addresses, IPv4 and IPv6 alike; `cleanup()` of what is returned ends it."""
+    """Listens on all IPv4 and IPv6 addresses. `cleanup()` of the returned runner ends it."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, None, port).start()

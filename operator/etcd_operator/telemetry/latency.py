@@ -1,7 +1,7 @@
-"""How long a step waits for us: from the event that makes it possible to its write.
+"""Measures the operator's own delay: from the event that makes a step possible to its write.
 
-Everything else that a user waits for is the platform's. The work queue knows when a pass was asked
-for and says so in `asked_at`; a pass that nobody told counts from its own beginning.
+Everything else that a user waits for is up to the platform. The work queue sets `asked_at` to the
+time at which a pass was asked for; without it, the time counts from the beginning of the pass.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextvars import ContextVar
 from prometheus_client import CollectorRegistry, Histogram
 
 asked_at: ContextVar[float | None] = ContextVar("asked_at", default=None)
-"""The loop's time at which the present pass was asked for."""
+"""When the current pass was asked for, in the event loop's time."""
 
 
 class StepDelay:
-    """The histogram, and the moments that it counts from."""
+    """The histogram of delays, and the times that they are measured from."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._delays = Histogram(

@@ -1,8 +1,8 @@
-"""One line per decision, with the cluster it is about, for people (text) or machines (JSON).
+"""Logs in lines for people (text) or machines (JSON), each with the cluster that it is about.
 
-Whatever a pass logs, however deep down, is about the key that the pass is for: `about` says so once
-and every line in it carries it. Bodies of objects are never logged: they may be Secrets. kopf does
-so at DEBUG, which is why its loggers stay at WARNING whatever the level is.
+The work queue sets the key of a pass once with `about`, and every line that is logged during the
+pass has it. Bodies of objects are never logged, because they may be Secrets. kopf logs them at
+DEBUG, so its loggers stay at WARNING at every log level.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _NOISY = ("kopf", "kubernetes", "aiohttp", "asyncio", "grpc")
 
 @contextlib.contextmanager
 def about(**fields: str) -> Iterator[None]:
-    """Lines logged inside carry these fields; tasks started inside inherit them."""
+    """Adds these fields to all lines that are logged inside, also by tasks that are started
+    inside."""
     token = _about.set((_about.get() or {}) | fields)
     try:
         yield
@@ -36,7 +37,7 @@ def about(**fields: str) -> Iterator[None]:
 
 
 def setup(level: str, form: str, stream: TextIO | None = None) -> None:
-    """Has the root logger write to `stream`, or standard error; `form` is `text` or `json`."""
+    """Makes the root logger write to `stream`, by default standard error, as `text` or `json`."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(_json() if form == "json" else _Text())
     handler.addFilter(_add_context)
@@ -46,23 +47,24 @@ def setup(level: str, form: str, stream: TextIO | None = None) -> None:
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
     handler.addFilter(_Seldom())
-    # kopf runs in a thread of its own on purpose; `run` handles the signals.
+    # kopf runs in a thread of its own on purpose, and `run` handles the signals. So kopf's warning
+    # is noise.
     logging.getLogger("kopf._core.reactor.running").addFilter(
         lambda record: "OS signals are ignored" not in record.getMessage()
     )
 
 
 def _json() -> logging.Formatter:
-    # Loaded here alone: the Jobs write text, and each of them starts anew.
+    # Imported only when needed: Jobs log text, and each of them would pay for the import.
     from etcd_operator.telemetry.logs_json import Json  # noqa: PLC0415
 
     return Json()
 
 
 class _Seldom(logging.Filter):
-    """Lets kopf's "Request attempt #7 failed; will retry: GET ..." through once in SELDOM_SECONDS.
+    """Passes kopf's "Request attempt #7 failed; will retry: GET ..." once in SELDOM_SECONDS.
 
-    While the API server is away, every watch logs them, and they would drown everything else.
+    While the API server is down, every watch logs such lines, which would hide everything else.
     """
 
     def __init__(self) -> None:
@@ -86,7 +88,7 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def time_of(record: logging.LogRecord) -> str:
-    """In RFC 3339, UTC, with milliseconds."""
+    """The time of the record, in RFC 3339, UTC, with milliseconds."""
     at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -96,7 +98,8 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _in_one_line(words: str) -> str:
-    """What others say must not look like lines of ours, nor steer a terminal."""
+    """Escapes control characters: text from others must not look like lines of ours or control a
+    terminal."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), words)
 
 

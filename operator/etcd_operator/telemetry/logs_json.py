@@ -1,4 +1,4 @@
-"""Lines of the log for machines."""
+"""The JSON format of the log."""
 
 from __future__ import annotations
 

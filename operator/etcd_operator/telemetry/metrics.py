@@ -1,8 +1,8 @@
-"""What an operator's operator measures: the queue, the passes, the API calls, clusters, schedules.
+"""The Prometheus metrics: of queues, passes, API calls, clusters and schedules.
 
-The queue's metrics bear client-go's names, so that existing dashboards and alerts for controllers
-fit. Everything hangs on an own registry: nothing is registered at import, and two operators can
-live in one test process.
+The metrics of the queues have client-go's names, so that existing dashboards and alerts for
+controllers work. There is no global registry: nothing is registered at import, and two operators
+can run in one test process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class QueueMetrics:
-    """client-go's, for one queue."""
+    """The metrics of one queue, named as in client-go."""
 
     def __init__(self, families: _QueueFamilies, name: str) -> None:
         self.depth = families.depth.labels(name)
@@ -156,15 +156,16 @@ class Metrics:
         self.requests.labels(verb, resource.plural, str(status)).observe(seconds)
 
     def certificates(self, key: Key, *, certificate: float | None, authority: float | None) -> None:
-        """When the first of each ends. Where there is none there is no series."""
+        """Sets when the first certificate and the first authority expire. Without one, its series
+        is removed."""
         _put(self.certificate_ends, key, certificate)
         _put(self.authority_ends, key, authority)
 
     def cluster(
         self, key: Key, *, size: int | None, members: int | None, ready: int, available: bool
     ) -> None:
-        """The last one stands of what is None: `size` while the spec is refused, `members` while
-        no list is at hand."""
+        """Sets the metrics of a cluster. None keeps the last value: for `size` while the spec is
+        refused, for `members` while there is no member list."""
         if size is not None:
             self.cluster_size.labels(*key).set(size)
         listed = self.cluster_members.labels(*key)
@@ -183,7 +184,8 @@ class Metrics:
         verified: float | None,
         missed: int,
     ) -> None:
-        """What is None has no series: there was nothing yet that it could tell of."""
+        """Sets the metrics of a schedule. A value of None has no series, because nothing has
+        happened yet that it could report."""
         _put(self.schedule_on, key, on)
         _put(self.schedule_last_run, key, last_run)
         _put(self.schedule_succeeded, key, succeeded)
@@ -191,16 +193,16 @@ class Metrics:
         _put(self.schedule_missed, key, missed)
 
     def schedule_stopped(self, key: Key) -> None:
-        """No run is begun. What is known of those before stands."""
+        """Reports that no runs are started. Metrics of earlier runs keep their values."""
         _put(self.schedule_on, key, value=False)
 
     def forget_schedule(self, key: Key) -> None:
-        """One that is gone must not go on being reported."""
+        """Removes the series of a schedule that is gone."""
         for gauge in self._of_schedules:
             gauge.remove(*key)
 
     def forget(self, key: Key) -> None:
-        """A cluster that is gone must not go on being reported."""
+        """Removes the series of a cluster that is gone."""
         for gauge in self._of_clusters:
             gauge.remove(*key)
 
@@ -208,8 +210,8 @@ class Metrics:
 def _gauges(
     registry: CollectorRegistry, prefix: str, *labels: str
 ) -> tuple[Callable[[str, str], Gauge], list[Gauge]]:
-    """What makes the gauges of one kind of object, and all that it has made: what is reported of
-    an object can be forgotten with it."""
+    """A function that creates the gauges of one kind of object, and the list of all that it has
+    created, by which the series of an object can be removed."""
     made: list[Gauge] = []
 
     def gauge(name: str, text: str) -> Gauge:

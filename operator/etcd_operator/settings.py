@@ -22,12 +22,12 @@ IMAGE = re.compile(r"[!-~]+")
 
 
 class BadSettings(ValueError):
-    """One line that says which variable is wrong and what it may be."""
+    """An environment variable is wrong. The message says in one line which, and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Defaults are those of a process outside a cluster; the chart sets the rest."""
+    """The defaults are for a process outside a cluster. Inside one, the chart sets the values."""
 
     watch_namespaces: tuple[str, ...] | None = None
     """Namespaces whose clusters are managed; None means all (`WATCH_NAMESPACES=*`)."""

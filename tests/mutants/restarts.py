@@ -603,20 +603,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECONCILE,
-        "if _essence(again) != _essence(step) or isinstance(again, Wait | Hold | Settled):",
+        "if _comparable(again) != _comparable(step) or isinstance(again, Wait | Hold | Settled):",
         "if isinstance(again, Wait | Hold | Settled):",
         "what the second look finds is done without a second look at that",
     ),
     Mutant(
         _RECONCILE,
-        "if fresh is None or fresh.cluster.uid != turn.cluster.uid:",
+        "if fresh is None or fresh.cluster.uid != current.cluster.uid:",
         "if fresh is None:",
         "the next cluster of the name inherits a step",
     ),
     Mutant(
         _RECONCILE,
-        "        return turn, again\n",
-        "        return turn, step\n",
+        "        return current, again\n",
+        "        return current, step\n",
         "a pod or claim that was only touched is never deleted",
     ),
     Mutant(

@@ -144,7 +144,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/reconcile.py",
-        "self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)",
+        "self._observer.defrag_backoff.begin(current.cluster.key, step.name, step.in_use)",
         "pass",
         "nobody remembers that a member was asked",
     ),

@@ -114,7 +114,7 @@ class Applier:
             case ApplyChild() | CreateSecret() | WriteBootstrap():
                 return await self._put(cluster, step)
             case RecordMember() | ExpandClaim() | TouchStatefulSet() | PushTicket():
-                return await self._tell(cluster, step)
+                return await self._update(cluster, step)
             case DeleteClaim() | DeletePod():
                 return await self._delete(cluster, step)
             case CreateJob() | DeleteJob():
@@ -155,7 +155,7 @@ class Applier:
             case WriteBootstrap():
                 return await self._write_bootstrap(cluster, step)
 
-    async def _tell(
+    async def _update(
         self,
         cluster: EtcdCluster,
         step: RecordMember | ExpandClaim | TouchStatefulSet | PushTicket,

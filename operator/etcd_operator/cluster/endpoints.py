@@ -22,8 +22,8 @@ ready."""
 def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
     """The endpoints of members that may answer, by ordinal.
 
-    Without a bootstrap record no member is asked, because nothing tells whether the right cluster
-    answers. Without a client certificate, members that serve only TLS are not asked.
+    Without a bootstrap record no member is asked, because only the cluster ID in it proves that the
+    right cluster answers. Without a client certificate, members that serve only TLS are not asked.
     """
     bootstrap = base.bootstrap
     if bootstrap is None:

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Pass:
     """The state of one pass."""
 
     body: Json
@@ -114,7 +114,7 @@ class Reconciler:
         try:
             delay = await self._pass(body, memory)
         except Rejected as error:
-            return await self._kept_from_looking(body, memory, error)
+            return await self._read_rejected(body, memory, error)
         except Unavailable as error:
             await self._unanswered(body, memory, error)
             raise
@@ -136,10 +136,10 @@ class Reconciler:
         for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
             words = f"{name} is defragmented, which took longer than the operator waited"
             self._reporter.event(body, "Normal", "Defragmented", words)
-        turn = _Turn(body, cluster, memory, seen, since)
+        current = _Pass(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):
-            return await self._idle(turn, step)
-        return await self._write(turn, step)
+            return await self._idle(current, step)
+        return await self._write(current, step)
 
     async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
         """Observes the cluster and decides on the step.
@@ -170,9 +170,9 @@ class Reconciler:
         pending = await self._reporter.status(body, Outcome(observation, refused=refused))
         return pending or None
 
-    async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
+    async def _idle(self, current: _Pass, step: Wait | Hold | Settled) -> float | None:
         """Ends a pass that changes nothing but the status."""
-        body, memory, seen = turn.body, turn.memory, turn.seen
+        body, memory, seen = current.body, current.memory, current.seen
         if memory.doubts(step):
             return memory.next_poll()
         self._reporter.decision(body, step, _in_words(step), always=False)
@@ -185,85 +185,85 @@ class Reconciler:
         delay = requeue_after(memory, seen, step)
         return min(delay or pending, pending) if pending else delay
 
-    async def _write(self, turn: _Turn, step: Write) -> float:
-        if pause := turn.memory.rate_limit.pause(step, self._clock()):
-            return await self._not_now(turn, step, why_limited(turn.memory, step), pause)
+    async def _write(self, current: _Pass, step: Write) -> float:
+        if pause := current.memory.rate_limit.pause(step, self._clock()):
+            return await self._put_off(current, step, why_limited(current.memory, step), pause)
         if is_final(step):
-            confirmed = await self._confirm(turn, step)
+            confirmed = await self._confirm(current, step)
             if confirmed is None:
                 why = "no longer called for, now that everything was read again"
-                return await self._applied(turn, step, Outdated(why))
-            turn, step = confirmed
+                return await self._applied(current, step, Outdated(why))
+            current, step = confirmed
         if isinstance(step, Defragment):
-            self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)
+            self._observer.defrag_backoff.begin(current.cluster.key, step.name, step.in_use)
         try:
-            applied = await self._applier.apply(turn.cluster, step)
+            applied = await self._applier.apply(current.cluster, step)
         except Rejected as error:
             if namespace_ends(error):
-                return self._leave(turn)
+                return self._pause_while_deleted(current)
             words = f"{step.reason}: rejected by the API server: {error}"
-            return await self._not_now(turn, step, words, REJECTED_SECONDS)
+            return await self._put_off(current, step, words, REJECTED_SECONDS)
         except Unavailable as error:
-            if not self._is_given_up(turn, step):
+            if not self._is_given_up(current, step):
                 raise
             words = f"{step.reason}: {in_words(error)}"
-            return await self._not_now(turn, step, words, REJECTED_SECONDS)
-        return await self._applied(turn, step, applied)
+            return await self._put_off(current, step, words, REJECTED_SECONDS)
+        return await self._applied(current, step, applied)
 
-    def _is_given_up(self, turn: _Turn, step: Write) -> bool:
+    def _is_given_up(self, current: _Pass, step: Write) -> bool:
         """Whether to put off this write, because the API server fails only at it, as it does while
         a webhook is down."""
-        if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
+        if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
             return False
-        often = turn.memory.unanswered + 1 >= UNANSWERED_PASSES
-        return often or self._observer.postponed.knows(turn.cluster.key, step)
+        often = current.memory.unanswered + 1 >= UNANSWERED_PASSES
+        return often or self._observer.postponed.knows(current.cluster.key, step)
 
-    def _leave(self, turn: _Turn) -> float:
+    def _pause_while_deleted(self, current: _Pass) -> float:
         """Pauses the passes while the namespace is being deleted. Nothing can be created in it, and
         each object that disappears would start another pass."""
         step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
-        self._reporter.decision(turn.body, step, _in_words(step), always=False)
-        turn.memory.still_until = self._clock() + REJECTED_SECONDS
+        self._reporter.decision(current.body, step, _in_words(step), always=False)
+        current.memory.still_until = self._clock() + REJECTED_SECONDS
         return REJECTED_SECONDS
 
-    async def _confirm(self, turn: _Turn, step: Write) -> tuple[_Turn, Write] | None:
+    async def _confirm(self, current: _Pass, step: Write) -> tuple[_Pass, Write] | None:
         """Decides again on an observation without anything remembered; None if the step differs.
 
         The step and the state of the pass that it returns are those of the second observation.
         """
-        metadata = turn.body["metadata"]
+        metadata = current.body["metadata"]
         fresh = await self._observer.confirm((metadata["namespace"], metadata["name"]))
-        if fresh is None or fresh.cluster.uid != turn.cluster.uid:
+        if fresh is None or fresh.cluster.uid != current.cluster.uid:
             return None
         again = decide(fresh.seen.observation)
-        if _essence(again) != _essence(step) or isinstance(again, Wait | Hold | Settled):
+        if _comparable(again) != _comparable(step) or isinstance(again, Wait | Hold | Settled):
             return None
-        turn = replace(turn, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
-        return turn, again
+        current = replace(current, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
+        return current, again
 
-    async def _applied(self, turn: _Turn, step: Write, applied: StepResult) -> float:
+    async def _applied(self, current: _Pass, step: Write, applied: StepResult) -> float:
         match applied:
             case Done():
-                return await self._done(turn, step, applied)
+                return await self._done(current, step, applied)
             case Declined(why=why):
-                return await self._declined(turn, step, why)
+                return await self._declined(current, step, why)
             case TicketRefused(why=why):
-                return await self._fail(turn, step, why, WAIT_SECONDS)
+                return await self._fail(current, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
-                body, memory = turn.body, turn.memory
+                body, memory = current.body, current.memory
                 memory.step, memory.refusal = step, ""
                 if isinstance(step, Defragment):
-                    name, seen = step.name, turn.seen.observation
-                    self._observer.defrag_backoff.unanswered(turn.cluster.key, name, seen)
+                    name, seen = step.name, current.seen.observation
+                    self._observer.defrag_backoff.unanswered(current.cluster.key, name, seen)
                 self._reporter.decision(body, step, why, always=False)
-                await self._reporter.status(body, Outcome(turn.seen.observation, step))
+                await self._reporter.status(body, Outcome(current.seen.observation, step))
                 return memory.next_retry()
 
-    async def _done(self, turn: _Turn, step: Write, done: Done) -> float:
-        body, memory, seen = turn.body, turn.memory, turn.seen
+    async def _done(self, current: _Pass, step: Write, done: Done) -> float:
+        body, memory, seen = current.body, current.memory, current.seen
         name = type(step).__name__
         self._metrics.steps.labels(name).inc()
-        self._delay.written(name, _enabled_at(turn, step))
+        self._delay.written(name, _enabled_at(current, step))
         memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
         memory.polls = memory.retries = 0
@@ -273,42 +273,42 @@ class Reconciler:
         await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
 
-    async def _declined(self, turn: _Turn, step: Write, why: str) -> float:
+    async def _declined(self, current: _Pass, step: Write, why: str) -> float:
         """Reports that etcd declines the step for now as a wait, which may end within
         milliseconds."""
         wait = Wait(f"etcd, which says {why!r}, before this can be done: {step.reason}", soon=True)
-        delay = turn.memory.next_try(step)
-        turn.memory.step, turn.memory.refusal = step, ""
-        self._reporter.decision(turn.body, wait, _in_words(wait), always=False)
-        await self._reporter.status(turn.body, Outcome(turn.seen.observation, wait))
+        delay = current.memory.next_try(step)
+        current.memory.step, current.memory.refusal = step, ""
+        self._reporter.decision(current.body, wait, _in_words(wait), always=False)
+        await self._reporter.status(current.body, Outcome(current.seen.observation, wait))
         return delay
 
-    async def _not_now(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
+    async def _put_off(self, current: _Pass, step: Write, words: str, delay: float) -> float:
         """Like `_fail`; but a step that others do not depend on is put off, and they go on."""
-        if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
-            return await self._fail(turn, step, words, delay)
-        if self._observer.postponed.begin(turn.cluster.key, step, words, delay):
-            self._reporter.failure(turn.body, words)
-        self._reporter.event(turn.body, "Warning", "StepFailed", words)
-        return turn.memory.next_retry()
+        if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
+            return await self._fail(current, step, words, delay)
+        if self._observer.postponed.begin(current.cluster.key, step, words, delay):
+            self._reporter.failure(current.body, words)
+        self._reporter.event(current.body, "Warning", "StepFailed", words)
+        return current.memory.next_retry()
 
-    async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
+    async def _fail(self, current: _Pass, step: Write, words: str, delay: float) -> float:
         """Reports that the step fails for now: in the log, an Event and the status. It is retried
         after `delay`."""
-        turn.memory.step, turn.memory.refusal = step, words
-        outcome = Outcome(turn.seen.observation, step, failure=words)
-        await self._tell_failure(turn.body, words, outcome)
+        current.memory.step, current.memory.refusal = step, words
+        outcome = Outcome(current.seen.observation, step, failure=words)
+        await self._report_failure(current.body, words, outcome)
         return delay
 
-    async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
+    async def _read_rejected(self, body: Json, memory: Memory, error: Rejected) -> float:
         """Reports that the API server rejects reads. Mostly RBAC rights are missing, which only a
         person can grant."""
         words = f"nothing is done, as the API server does not let the operator look: {error}"
         memory.step = None
-        await self._tell_failure(body, words, self._last_resort(body, words))
+        await self._report_failure(body, words, self._failure_outcome(body, words))
         return REJECTED_SECONDS
 
-    async def _tell_failure(self, body: Json, words: str, outcome: Outcome) -> None:
+    async def _report_failure(self, body: Json, words: str, outcome: Outcome) -> None:
         self._reporter.failure(body, words)
         self._reporter.event(body, "Warning", "StepFailed", words)
         await self._reporter.status(body, outcome, urgent=True)
@@ -321,7 +321,7 @@ class Reconciler:
         """
         memory.unanswered += 1
         if memory.unanswered >= UNANSWERED_PASSES:
-            outcome = self._last_resort(body, in_words(error))
+            outcome = self._failure_outcome(body, in_words(error))
             await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
@@ -333,10 +333,10 @@ class Reconciler:
             place = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
             log.error("%s", words, exc_info=error, extra={"cluster": place})
         memory.step = None
-        await self._reporter.status(body, self._last_resort(body, words), urgent=True)
+        await self._reporter.status(body, self._failure_outcome(body, words), urgent=True)
         return memory.next_failure()
 
-    def _last_resort(self, body: Json, words: str) -> Outcome:
+    def _failure_outcome(self, body: Json, words: str) -> Outcome:
         """The outcome of a failed pass, with an observation from the store if that works."""
         observation: Observation | None
         try:
@@ -370,7 +370,7 @@ def _in_words(step: Wait | Hold | Settled) -> str:
             return "as declared"
 
 
-def _essence(step: Step) -> Step:
+def _comparable(step: Step) -> Step:
     """The step without what may differ between two observations. A changed label does not make it
     another pod or claim, and which follower is furthest ahead changes with each client's write."""
     match step:
@@ -382,9 +382,9 @@ def _essence(step: Step) -> Step:
             return step
 
 
-def _enabled_at(turn: _Turn, step: Write) -> float:
+def _enabled_at(current: _Pass, step: Write) -> float:
     """When the step became possible. Latching becomes possible only when etcd answers, which is
     after the pass began."""
     if isinstance(step, WriteBootstrap) and step.record.latched:
-        return max(turn.since, turn.seen.answered)
-    return turn.since
+        return max(current.since, current.seen.answered)
+    return current.since

@@ -1,8 +1,9 @@
 """Reports the result of a pass: the status, one log line per decision, Kubernetes Events.
 
-The status is written when it differs from the stored one (times aside): at once if the change
-matters to a user, else at most once a second, because passes follow each other within milliseconds
-while a cluster forms. Events are posted in background tasks, so they do not delay the next step.
+The status is written when it differs from the stored one in more than its times: at once if the
+change matters to a user, else at most once a second, because passes follow each other within
+milliseconds while a cluster forms. Events are posted in background tasks, so they do not delay the
+next step.
 """
 
 from __future__ import annotations
@@ -81,18 +82,22 @@ class Reporter:
         status = render(body, outcome, rfc3339(self._wall_clock()))
         if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
             return 0.0
-        if (wait := self._barred(key)) > 0:
+        if (wait := self._rejected_for(key)) > 0:
             return wait
-        if not urgent and _gist(status) == _gist(stored) and (wait := self._wait(key)) > 0:
+        if (
+            not urgent
+            and _main_facts(status) == _main_facts(stored)
+            and (wait := self._wait(key)) > 0
+        ):
             return wait
         await self._write(key, body, status)
-        return self._barred(key)
+        return self._rejected_for(key)
 
     def _wait(self, key: Key) -> float:
         due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
         return due - self._clock()
 
-    def _barred(self, key: Key) -> float:
+    def _rejected_for(self, key: Key) -> float:
         _, until = self._rejected.get(key, ("", float("-inf")))
         return max(until - self._clock(), 0.0)
 
@@ -108,7 +113,7 @@ class Reporter:
             return
         self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
         self._finder.take(ETCD_CLUSTERS, written)
-        if words := _newly_bare(body.get("status") or {}, status):
+        if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 
     def _reject(self, key: Key, why: str) -> None:
@@ -116,7 +121,7 @@ class Reporter:
         before, _ = self._rejected.get(key, ("", 0.0))
         self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
         if before != why:
-            log.warning("the status was rejected: %s", why, extra=_place(key))
+            log.warning("the status was rejected: %s", why, extra=_cluster_field(key))
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """Whether an older CRD has pruned fields of this same status, so writing it again is
@@ -132,14 +137,14 @@ class Reporter:
         self._said[key] = line
         generation = body["metadata"].get("generation")
         fields = {"step": line[0], "reason": _reason(step), "generation": generation}
-        log.info("%s", words, extra={**_place(key), **fields})
+        log.info("%s", words, extra={**_cluster_field(key), **fields})
 
     def failure(self, body: Json, words: str) -> None:
         """Logs a failure, unless it is the same as the last one."""
         key = key_of(body)
         if self._said.get(key) != ("failure", words):
             self._said[key] = ("failure", words)
-            log.warning("%s", words, extra=_place(key))
+            log.warning("%s", words, extra=_cluster_field(key))
 
     def event(
         self, body: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
@@ -182,7 +187,7 @@ class Reporter:
         )
 
 
-def _newly_bare(before: Json, status: Json) -> str:
+def _new_plaintext_message(before: Json, status: Json) -> str:
     """The message of the condition Plaintext if it was just added, for example because an older
     operator version did not have it; else empty."""
     was, now = (
@@ -205,7 +210,7 @@ def _reason(step: Step) -> str:
             return write.reason
 
 
-def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
+def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
     """The parts of a status that a user would act on."""
     conditions = status.get("conditions") or ()
     return (
@@ -215,5 +220,5 @@ def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _place(key: Key) -> dict[str, str]:
+def _cluster_field(key: Key) -> dict[str, str]:
     return {"cluster": "/".join(key)}

@@ -105,7 +105,7 @@ class _Members:
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _LastRound:
     """Results of the last round, and the passwords, which the next round needs."""
 
     suspicion: Suspicion
@@ -127,7 +127,7 @@ class Network:
         self._etcd = etcd
         self._clock = clock
         self._accounts = accounts
-        self._told: dict[str, float] = {}
+        self._warned_at: dict[str, float] = {}
         """When each warning about a member of another cluster was logged."""
 
     async def ask(
@@ -146,7 +146,7 @@ class Network:
             identity: the operator's client certificate; None if it has none.
             passwords: the passwords of etcd's users that should be tried.
         """
-        before = _Before(
+        before = _LastRound(
             last.suspicion if last else corruption.NONE,
             last.looked if last else None,
             passwords or {},
@@ -166,7 +166,7 @@ class Network:
             members.denied,
             members.looked,
             answered=asyncio.get_running_loop().time(),
-            stagger=_share(base.cluster.uid) if last is None else 0.0,
+            stagger=_fraction_for(base.cluster.uid) if last is None else 0.0,
         )
 
     async def _ask_starts(
@@ -187,7 +187,7 @@ class Network:
         return StartAnswer(answer.challenge, answer.finding)
 
     async def _ask_etcd(
-        self, base: Observation, before: _Before, identity: Identity | None
+        self, base: Observation, before: _LastRound, identity: Identity | None
     ) -> _Members:
         places = endpoints(base, identity)
         asked = (self._status(at, deadline(base, ordinal)) for ordinal, at in places.items())
@@ -212,7 +212,7 @@ class Network:
             denied = denied or (view if isinstance(view, str) else "")
         return _Members(statuses, strangers, calls=calls, denied=denied)
 
-    async def _look(self, base: Observation, at: Endpoint, before: _Before) -> Looked | None:
+    async def _look(self, base: Observation, at: Endpoint, before: _LastRound) -> Looked | None:
         if self._accounts is None or not authentication.is_asked_about(base):
             return None
         return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)
@@ -247,32 +247,34 @@ class Network:
         try:
             return await asked
         except etcd_api.Stranger as error:
-            self._tell(error)
+            self._log(error)
             return error.cluster_id
         except etcd_api.Denied as error:
-            self._tell(error)
+            self._log(error)
             return str(error)
         except (etcd_api.NoAnswer, etcd_api.Refused) as error:
-            self._tell(error)
+            self._log(error)
             return None
 
-    def _tell(self, error: Exception) -> None:
+    def _log(self, error: Exception) -> None:
         """Logs an error: a member of another cluster at a pod's address as a warning now and then,
         all else at DEBUG, because members often do not answer while pods start."""
-        news = isinstance(error, etcd_api.Stranger) and self._is_news(str(error))
+        news = isinstance(error, etcd_api.Stranger) and self._is_new(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
-    def _is_news(self, words: str) -> bool:
+    def _is_new(self, words: str) -> bool:
         now = self._clock()
-        self._told = {one: at for one, at in self._told.items() if now - at < AGAIN_SECONDS}
-        return self._told.setdefault(words, now) == now
+        self._warned_at = {
+            one: at for one, at in self._warned_at.items() if now - at < AGAIN_SECONDS
+        }
+        return self._warned_at.setdefault(words, now) == now
 
 
-def _share(uid: str) -> float:
+def _fraction_for(uid: str) -> float:
     """A fraction from 0 to 1 that differs between clusters.
 
     An operator that has just started asks its whole fleet at once. This fraction spreads the next
-    rounds over an interval; otherwise the whole fleet would be asked at the same moments for ever.
+    rounds over an interval; otherwise the whole fleet would be asked at the same moments forever.
     """
     digest = hashlib.sha256(uid.encode()).digest()
     return int.from_bytes(digest[:4]) / 2**32
@@ -286,7 +288,7 @@ def _has_silent_learner(
     A learner that received a snapshot of the database counts nothing as applied before the next
     entry. If it is more than 5000 entries behind because of that, etcd refuses the learner's own
     announcement (`too many requests`), and the learner does not serve before it has announced
-    itself. Without client writes this lasts for ever (seen on 3.6.16 and 3.7.3).
+    itself. Without client writes this lasts forever (seen on 3.6.16 and 3.7.3).
     """
     told = {status.member_id for status in statuses.values()}
     silent = any(one.learner and one.member_id not in told for one in view.members)

@@ -49,8 +49,8 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str = "") -> str:
-        """The path of an object, or without a name that of the collection, in one namespace or
-        (None) in all."""
+        """The path of an object, or of the collection if there is no name. `namespace` None means
+        all namespaces."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]

@@ -1,6 +1,6 @@
 """The Kubernetes API's verbs on plain dictionaries, with a deadline on every call.
 
-An error response is raised as the exception that says what it means to a caller (`api.refusal`).
+An error response is raised as an exception by what it means to the caller (`api.refusal`).
 Calls are not retried here: the queue starts another pass, which observes everything again first.
 """
 
@@ -280,8 +280,9 @@ def _object_path(resource: Resource, manifest: Json) -> str:
 
 
 def _same(sent: Json, answer: Json) -> Json:
-    """The answer, if its UID is the one that was sent. The API server ignores the UID in a status
-    (1.36), so that a wrong object was written is found only afterwards."""
+    """Returns the answer if it has the UID that was sent; else raises Conflict. The API server
+    ignores the UID in a status (1.36), so a write to the wrong object is noticed only afterwards.
+    """
     uid = (sent.get("metadata") or {}).get("uid")
     if uid is not None and uid != answer["metadata"].get("uid"):
         raise Conflict(f"written to another object of that name, not to {uid}", status=409)

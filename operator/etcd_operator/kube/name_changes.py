@@ -126,7 +126,7 @@ class NameChanges:
     async def _listen(self, place: _Place) -> None:
         while self._is_asked_for(place):
             try:
-                await self._hear(place)
+                await self._watch(place)
             except KubeError as error:
                 _tell(place, error)
             place.hears = False
@@ -135,7 +135,7 @@ class NameChanges:
             place.delay = min(2 * place.delay, LAST_DELAY)
         del self._places[place.resource, place.namespace]
 
-    async def _hear(self, place: _Place) -> None:
+    async def _watch(self, place: _Place) -> None:
         since = await self._tables.version(place.resource, place.namespace)
         place.hears = True
         # An object that was read before this moment may have changed in between.

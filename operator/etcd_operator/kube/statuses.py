@@ -18,7 +18,8 @@ _TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
 async def write_news(
     kube: Kubernetes, store: Store, resource: Resource, body: Json, status: Json
 ) -> bool:
-    """Writes the status if it differs from the stored one, times aside. Returns whether it did.
+    """Writes the status if it differs from the stored one in more than its times. Returns whether
+    it was written.
 
     The result goes into the store at once, before the watch delivers it. Raises KubeError.
     """

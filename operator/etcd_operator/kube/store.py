@@ -113,7 +113,7 @@ class _Shelf:
     def remove(self, key: Key, uid: str, version: int | None) -> bool:
         known = self.objects.get(key)
         if known is None:
-            self._bury(key, version)
+            self._record_deletion(key, version)
             return False
         at = version_of(known) if version is None else version
         # The known object is newer than the deletion. Either it was created again, or it was never
@@ -122,7 +122,7 @@ class _Shelf:
         if version_of(known) > at or (version is None and known["metadata"].get("uid") != uid):
             return False
         self.unset(key)
-        self._bury(key, at)
+        self._record_deletion(key, at)
         return True
 
     def absent(self, namespace: str | None, listed: Iterable[Key], version: int) -> list[Json]:
@@ -147,7 +147,7 @@ class _Shelf:
         listed = max(self.listed_at.get(None, -1), self.listed_at.get(key[0], -1))
         return max(self.gone.get(key, -1), listed)
 
-    def _bury(self, key: Key, version: int | None) -> None:
+    def _record_deletion(self, key: Key, version: int | None) -> None:
         if version is not None:
             self.gone[key] = max(version, self.gone.get(key, -1))
 

@@ -50,7 +50,7 @@ class Connector(aiohttp.TCPConnector):
     """A connector that closes its connections at once, whatever the other end does.
 
     asyncio would wait 30 s for the other end to close TLS too. And a connection that was cancelled
-    before TLS began stays open for ever (3.11), so its socket would outlive the event loop.
+    before TLS began stays open forever (3.11), so its socket would outlive the event loop.
     """
 
     def __init__(self, context: ssl.SSLContext | bool) -> None:

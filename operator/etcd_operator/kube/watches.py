@@ -6,8 +6,8 @@ on, and nothing is decided here.
 kopf runs in a thread with an event loop of its own. In the main thread it would take over the
 signals, and at its end it cancels every task of its loop that did not exist at its start. On its
 own loop this is harmless, and kopf can be restarted. It has to be: in 1.45.2 a single 401 closes
-the connections of all watches, and a watch that fails (with 401, or with any ERROR event but 410)
-ends the others without ending kopf, which then receives nothing.
+the connections of all watches, and a watch that fails (with 401, or with an ERROR event other than
+410) ends the others without ending kopf, which then receives nothing.
 
 Two facts that handlers do not see are taken from the requests: that kopf has listed a resource
 (after 410 Gone it lists again, and does not report what was deleted meanwhile), and that each watch

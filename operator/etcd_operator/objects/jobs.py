@@ -52,8 +52,8 @@ def message(pod: Mapping[str, Any], container: str) -> str:
 def is_unpullable(
     job: Mapping[str, Any], pod: Mapping[str, Any] | None, operator_image: str
 ) -> bool:
-    """Whether the operator's image cannot be pulled, and the Job was created with another one than
-    the operator's present image.
+    """Whether the operator's image cannot be pulled, and the Job was created with an image
+    that is not the operator's present one.
 
     The image that the Job was created with is read from its annotation, not from its pod template,
     because an admission webhook may replace images by those of a mirror.

@@ -1,9 +1,9 @@
 """Reads termination messages of containers, and finds those in which etcd says that its data is
 damaged.
 
-Only messages count with which etcd 3.5 to 3.7 report a problem *in* their files: a log with wrong
-checksums, a file that is not a database, missing entries that the member has confirmed. A full
-disk, a failing read or missing permissions lead to other messages, and have other remedies.
+It recognizes only messages in which etcd 3.5 to 3.7 report a problem *in* their files: a log with
+wrong checksums, a file that is not a database, missing entries that the member has confirmed. A
+full disk, a failing read or missing permissions lead to other messages, and have other remedies.
 `tests/integration/etcd` damages real data in every way named here and reads etcd's messages.
 
 If the beginning of the log is damaged, `start` reports it, as it reads the log before etcd does. If

@@ -196,14 +196,14 @@ class Informer:
             if scope.path not in self._refused:
                 log.warning("left out until the operator's Role allows to list it: %s", error)
             elif now - self._refused[scope.path] >= LEAVE_SECONDS:
-                self._leave(scope.resource, scope.namespace)
+                self._drop(scope.resource, scope.namespace)
             self._refused.setdefault(scope.path, now)
             return 0
 
-    def _leave(self, resource: Resource, namespace: str | None) -> None:
+    def _drop(self, resource: Resource, namespace: str | None) -> None:
         """Drops objects that may not be read any more.
 
-        Their deletion would not be noticed: passes over deleted clusters would go on for ever, and
+        Their deletion would not be noticed: passes over deleted clusters would go on forever, and
         the store would keep old disruption budgets and network policies.
         """
         if resource.group != ETCD_CLUSTERS.group and resource not in LESSER:

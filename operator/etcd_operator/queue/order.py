@@ -25,7 +25,7 @@ from etcd_stateful import naming
 
 
 def everything(store: Store) -> Iterator[Owner]:
-    """All custom resources, in the order in which those of each kind should be queued."""
+    """All custom resources, kind by kind, in the order in which they should be queued."""
     for key in by_need(store):
         yield Owner(ETCD_CLUSTERS, key)
     for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):

@@ -33,7 +33,7 @@ LONGEST_PATIENCE = 300.0
 
 PASS_SECONDS = 120.0
 """The deadline of a whole pass. Each of its calls has one too, but only this one keeps a pass from
-occupying a worker for ever."""
+occupying a worker forever."""
 
 
 class WorkQueue:

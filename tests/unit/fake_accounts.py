@@ -32,13 +32,14 @@ class FakeAccounts:
     revision: int = 1
     passwords: dict[str, str] = field(default_factory=dict)
     passwordless: set[str] = field(default_factory=set)
-    """Made with `--no-password`: etcd takes a new password for them, and keeps to having none."""
+    """Users created with `--no-password`: etcd accepts a new password for them, and still has
+    none."""
 
     granted: dict[str, set[str]] = field(default_factory=dict)
     permissions: dict[str, set[Permission]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     operator: str = ROOT
-    """For whom etcd takes the operator, by its certificate."""
+    """The user that etcd takes the operator for, by its certificate."""
 
     silent: bool = False
 

@@ -24,7 +24,7 @@ class FakeCertManager:
         self.kube = kube
         self.running = True
         self.spoils: dict[str, Any] = {}
-        """By file, what it writes instead."""
+        """By file: what it writes instead."""
 
         self.rotate()
 

@@ -46,12 +46,12 @@ Name = tuple[Resource, str, str]
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-"""For what is in no namespace. The operator reads no object of that kind."""
+"""Stands for every kind without a namespace. The operator reads no such object."""
 
 
 @dataclass
 class FakeClock:
-    """Seconds; moves only when told to."""
+    """A clock in seconds that moves only when a test moves it."""
 
     now: float = 1_700_000_000.0
 
@@ -63,7 +63,8 @@ class FakeClock:
 
 
 class FakeKube:
-    """`kube.Kubernetes`, with one watch (of our label) into a store, which can be held back."""
+    """Implements `kube.Kubernetes`. One watch, which selects by our label, feeds a store; tests can
+    delay its events."""
 
     def __init__(self, clock: FakeClock | None = None) -> None:
         self.clock = clock or FakeClock()
@@ -75,13 +76,13 @@ class FakeKube:
         self.store: Store | None = None
         self.watching = True
         self.before: dict[str, Callable[[], None]] = {}
-        """Called once just before such a call is served: for what comes in between."""
+        """Called once, just before such a call is served: what happens in between."""
 
         self.failures: dict[str, list[Exception]] = {}
         """Raised instead of serving such a call, one after the other."""
 
         self.unserved: set[Resource] = set()
-        """Whose CRDs are not installed."""
+        """Resources whose CRDs are not installed."""
 
         self._versions = itertools.count(100)
         self._uids = itertools.count(1)
@@ -90,10 +91,10 @@ class FakeKube:
         reads = ("get", "list", "create Event")
         return Counter({k: n for k, n in self.calls.items() if not k.startswith(reads)})
 
-    # What a test arranges.
+    # For tests: arranging objects and failures.
 
     def put(self, resource: Resource, obj: Json) -> Json:
-        """An object as someone else creates or alters it."""
+        """Creates or changes an object, as somebody other than the operator would."""
         name = (resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
         known = self.objects.get(name)
         made = copied(obj)
@@ -115,7 +116,7 @@ class FakeKube:
     def find(self, resource: Resource, name: str, namespace: str = "default") -> Json | None:
         return copied(self.objects.get((resource, namespace, name)))
 
-    # kube.Kubernetes
+    # The methods of `kube.Kubernetes`.
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         self._called("get", resource, name)
@@ -216,7 +217,8 @@ class FakeKube:
         return True
 
     def _pods_of(self, job: Json) -> bool:
-        """Whether there are pods that still run; once they are gone, `remove` it by hand."""
+        """Whether the Job still has running pods. Until a test calls `remove` for it, it is then
+        only marked as deleted."""
         uid = job["metadata"]["uid"]
         return any(
             kind == PODS
@@ -248,7 +250,7 @@ class FakeKube:
             **obj,
             "metadata": _still(obj),
         }:
-            return copied(known)  # as the real one: nothing changed, no new version
+            return copied(known)  # like the API server: no change, no new version
         if name[0] == ETCD_CLUSTERS:
             changed = known is None or known.get("spec") != obj.get("spec")
             metadata["generation"] = (known or obj)["metadata"].get("generation", 0) + changed
@@ -258,7 +260,8 @@ class FakeKube:
         return copied(obj)
 
     def publish(self, name: Name) -> None:
-        """What the watch, which selects by our label, tells of the object."""
+        """Delivers to the store what the watch, which selects by our label, reports about the
+        object."""
         resource, namespace, called = name
         if self.store is None or not self.watching or resource == CERTIFICATES:
             return
@@ -281,7 +284,8 @@ def _still(obj: Json) -> Json:
 
 
 def _merged(known: Json, patch: Json, *, lists: bool) -> Json:
-    """A merge patch; with `lists` an apply, which keeps defaults inside lists of named objects."""
+    """A merge patch. With `lists` it is an apply, which keeps defaults inside lists of named
+    objects."""
     made = copied(known)
     for key, value in patch.items():
         if value is None:
@@ -295,11 +299,12 @@ def _merged(known: Json, patch: Json, *, lists: bool) -> Json:
 
 @dataclass
 class FakeStart:
-    """`tickets.Start`: who waits at which address, and what became of the tickets."""
+    """Implements `tickets.Start`: which pod waits at which address, and which tickets were
+    taken."""
 
     clock: FakeClock
     waiting: dict[str, Answer] = field(default_factory=dict)
-    """By address; the nonce is not looked at."""
+    """By address; the nonce is ignored."""
 
     taken: list[Ticket] = field(default_factory=list)
     asked: int = 0
@@ -334,44 +339,45 @@ class FakeStart:
 
 @dataclass
 class FakeEtcd:
-    """`etcd.Etcd`: members by address. A list needs a quorum of those that were begun with."""
+    """Implements `etcd.Etcd`, with members by address. A member list needs a quorum of `listed`."""
 
     cluster_id: int = 0
     members: dict[str, Member] = field(default_factory=dict)
-    """By address; only those that are up."""
+    """By address; only members that run."""
 
     listed: dict[int, Member] = field(default_factory=dict)
-    """The member list: whoever began or was added, up or not."""
+    """The member list, by member ID: members that run, and members that do not."""
 
     leader: int | None = None
     learners: set[int] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
-    """Addresses that answer the status and not the list."""
+    """Addresses that answer a status request, but not a member list request."""
 
     served: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By address, the schemes that clients are served with, where that matters."""
+    """By address: the schemes that clients are served with, where that matters."""
 
     calls: list[str] = field(default_factory=list)
     patience: dict[str, float] = field(default_factory=dict)
-    """How long the last question for a status would have waited."""
+    """By address: the timeout of the last status request."""
 
     changes: list[str] = field(default_factory=list)
-    """What was asked for, of whom."""
+    """Each change that was requested, with the address it was requested from."""
 
     answers: list[Exception] = field(default_factory=list)
-    """Raised instead of making a change, one after the other."""
+    """Raised in order, instead of making a change."""
 
     strays: dict[str, int] = field(default_factory=dict)
-    """By address, the ID of another cluster that answers there."""
+    """By address: the ID of another cluster that answers there."""
     denies: str = ""
-    """etcd's words to somebody whom it does not know."""
+    """What etcd answers a user that it does not know; empty if nobody is denied."""
 
     denies_list: str = ""
     raised: tuple[Alarm, ...] = ()
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By address, the bytes of the member's file, and how many of them are in use."""
+    """By address: the size of the member's file, and how much of it is in use, in bytes."""
     uncounted: dict[str, int] = field(default_factory=dict)
-    """How many of them are in use by now, which a member tells only once it has counted anew."""
+    """By address: how much is really in use; a member reports it only after it has counted
+    again."""
     revisions: dict[str, int] = field(default_factory=dict)
     hashes: dict[str, etcd.Hash] = field(default_factory=dict)
 
@@ -461,7 +467,8 @@ class FakeEtcd:
         self._changed("cancel", at)
 
     def _changed(self, what: str, at: Endpoint, about: object = "") -> None:
-        """Members come and go by any member, the rest by the leader; a test may have it say no."""
+        """Records a change, or raises the next of `answers`. Any member adds and removes members;
+        most other changes only the leader accepts."""
         self.changes.append(f"{what} {at.address} {about}".rstrip())
         member = self._member(at)
         if self.answers:
@@ -497,8 +504,8 @@ class FakeEtcd:
 class Nodes:
     """The StatefulSet controller, the volume binder, the kubelets and etcd itself, on demand.
 
-    `turn` does what they would do with what is there now. A pod's volume keeps its data with the
-    claim, and `start` runs or waits accordingly.
+    `turn` does what they would do with the objects that exist now. A volume keeps its data as long
+    as its claim, and `start` runs etcd or waits accordingly.
     """
 
     def __init__(self, kube: FakeKube, start: FakeStart, etcd_: FakeEtcd) -> None:
@@ -604,7 +611,7 @@ class Nodes:
 
 
 class NoLook:
-    """In place of a look at recoveries, certificates or passwords: it has nothing to add."""
+    """Stands in for the part that looks at recoveries, certificates or passwords: adds nothing."""
 
     async def onto(self, base: Observation) -> Observation:
         return base
@@ -623,13 +630,13 @@ class NoLook:
 
 
 def no_looks() -> dict[str, Any]:
-    """For an Observer of objects, `start` and etcd alone."""
+    """The arguments of an Observer that only looks at objects, `start` and etcd."""
     names = ("recoveries", "certificates", "passwords", "expansion")
     return {name: NoLook() for name in names}
 
 
 def running(container: str, address: str) -> Json:
-    """The status of a pod in which this container runs."""
+    """The status of a pod in which this container is running."""
     begun = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "restartCount": 0}
     done = {"state": {"terminated": {"exitCode": 0}}, "restartCount": 0}
     waits = {"state": {"waiting": {"reason": "PodInitializing"}}, "restartCount": 0}
@@ -645,8 +652,8 @@ def running(container: str, address: str) -> Json:
 
 
 def cluster_body(name: str = "a", **spec: Any) -> Json:
-    """In plaintext, unless a test says otherwise: six Secrets fewer to make and to count. With
-    `TLS=None` the spec does not speak of it."""
+    """The body of an EtcdCluster. It is in plaintext unless a test says otherwise, which saves six
+    Secrets to create and to count. With `TLS=None` the spec has no TLS field."""
     return {
         "apiVersion": naming.API_VERSION,
         "kind": naming.CLUSTER_KIND,

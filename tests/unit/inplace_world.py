@@ -1,7 +1,7 @@
-"""The tiny world with what a restore in place needs: an EtcdRestore, and a second volume.
+"""The tiny world with what a restore in place needs: an EtcdRestore and a second volume.
 
-What only such a restore may do (stop every pod, change the cluster ID, delete the old claims) is
-checked against rules of its own: the old data stays until its replacement serves.
+Only such a restore may stop every pod, change the cluster ID and delete the old claims. Separate
+rules check these writes: the old data stays until its replacement serves.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class InPlaceWorld(RestoreWorld):
         super().__init__(resource)
         self.restore: Json | None = None
         self.revision = 5000
-        """What members say that their data has come to."""
+        """The revision that members report."""
         self.filled: set[int] = set()
-        """Clusters that a Job has made, whether they ever ran or not."""
+        """IDs of clusters that a Job has created on a volume, whether or not they ever ran."""
 
-    # The human.
+    # What a human does.
 
     def ask(self, *_: Any, uid: str = "uid-r", cluster_id: str = "", **source: Any) -> None:
-        """An EtcdRestore that names the cluster there is."""
+        """Creates an EtcdRestore that names the existing cluster."""
         named = cluster_id or identity.to_hex(self.record.cluster_id)
         spec = {"etcdCluster": {"name": "c"}, "replace": {"clusterID": named}}
         metadata = {"namespace": "ns", "name": "c", "uid": uid, "generation": 1}
@@ -63,14 +63,14 @@ class InPlaceWorld(RestoreWorld):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 
-    # What a step does.
+    # The effects of steps.
 
     @property
     def in_place(self) -> bool:
         return self.secret is not None and bool(self.record.successor or self.record.retired)
 
     def is_listed(self, data: Data) -> bool:
-        """No pod needs the successor's volume before it has taken over."""
+        """Ignores the successor's volume until it takes over: no pod needs it before."""
         now = self.record.cluster_id if self.secret else 0
         return data.cluster_id not in self.filled - {now} and super().is_listed(data)
 
@@ -162,7 +162,7 @@ class InPlaceWorld(RestoreWorld):
             super()._delete_claim(step)
         rule(held.cluster_uid == self.cluster.uid, "I6", "another's")
         if data is None or held.epoch > self.record.epoch:
-            return  # it was to be the successor's, and has never run
+            return  # was meant for the successor, and never ran
         rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
         rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
 
@@ -194,7 +194,7 @@ class InPlaceWorld(RestoreWorld):
 
 
 def chain(size: int = 3) -> list[InPlaceWorld]:
-    """The world after each write of a restore in place, up to where the rest is plain growth."""
+    """The world after each write of a restore in place, until only the usual growth is left."""
     world = running(size)
     world.ask()
     found = [copy.deepcopy(world)]
@@ -209,7 +209,7 @@ def chain(size: int = 3) -> list[InPlaceWorld]:
 
 
 def running(size: int = 3, **spec: Any) -> InPlaceWorld:
-    """A settled cluster that nobody wants to replace yet."""
+    """A settled cluster, before anybody asks for a restore."""
     world = InPlaceWorld(body(size, **spec))
     step = drive(world, idle=2)
     assert step == Settled(), step

@@ -40,7 +40,8 @@ class Bench:
         self.nodes = Nodes(self.kube, self.start, self.etcd)
         self.events = FakeEvents()
         self.marks: dict[str, int] | None = None
-        """Of what changes would be heard of, by name; None: of nothing."""
+        """By name: the mark of the last change that a watch reported. None: nothing watches for
+        changes."""
 
         self.begin_process()
 

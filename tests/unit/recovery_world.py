@@ -1,7 +1,7 @@
 """The tiny world with what a recovery needs: epochs on volumes, a Job, and `spec.recovery`.
 
-What only a recovery may do (stop every pod, raise the epoch, delete claims without a quorum) is
-checked against rules of its own, and everything else against the usual rules.
+Only a recovery may stop every pod, raise the epoch, and delete claims without a quorum. Separate
+rules check these writes; the usual rules check everything else.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class RecoveryWorld(World):
     def __init__(self, resource: Json | None = None) -> None:
         super().__init__(resource)
         self.epochs: dict[str, int] = {}
-        """Epoch in the marker, by UID of the claim; 0: the marker is set aside."""
+        """By UID of the claim: the epoch in its marker; 0 while the marker is set aside."""
         self.templates: dict[str, int] = {}
-        """Epoch that a pod was made with, by its UID."""
+        """By UID of the pod: the epoch that it was made with."""
         self.job: Job | None = None
         self.job_runs = True
         self.job_version = ""
-        """Of its etcd."""
+        """The etcd version in the Job."""
         self.jobs: list[Json] = []
         """Every Job that was ever created."""
         self.strangers: tuple[str, ...] = ()
 
-    # The human.
+    # What a human does.
 
     def ask(self, ordinal: int, **fields: Any) -> None:
         asked = {
@@ -68,7 +68,7 @@ class RecoveryWorld(World):
         self.edit()
 
     def wipe(self, *ordinals: int) -> None:
-        """The volumes are emptied, and the pods made again."""
+        """Empties the volumes and recreates the pods."""
         for ordinal in ordinals:
             self.claims[ordinal].data = None
             self.restart_pod(ordinal)
@@ -83,7 +83,7 @@ class RecoveryWorld(World):
         own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()
         return replace(seen, job=self.job, occupants=(*self.strangers, *own))
 
-    # What a step does.
+    # The effects of steps.
 
     def apply(self, step: Step) -> None:
         match step:
@@ -201,7 +201,7 @@ class RecoveryWorld(World):
         if claim is not None:
             self.epochs[claim.uid] = step.ticket.epoch
 
-    # What goes on by itself.
+    # What happens without the operator.
 
     def run_start(self, ordinal: int) -> None:
         super().run_start(ordinal)
@@ -216,7 +216,7 @@ class RecoveryWorld(World):
             self._run_job(self.job)
 
     def _run_job(self, job: Job) -> None:
-        """The survivor is a cluster of one, and its marker is of the new epoch."""
+        """The Job makes the survivor a cluster of one, and gives its marker the new epoch."""
         claim_ordinal = int(job.survivor.rpartition("-")[2])
         claim = self.claims.get(claim_ordinal)
         if claim is None or claim.data is None:
@@ -256,7 +256,7 @@ def formed(size: int = 3, **spec: Any) -> RecoveryWorld:
 
 
 def lost(size: int = 3, gone: tuple[int, ...] = (0, 2), **spec: Any) -> RecoveryWorld:
-    """A cluster whose quorum is lost with the volumes of these members."""
+    """A cluster that lost its quorum because these members lost their volumes."""
     world = formed(size, **spec)
     world.wipe(*gone)
     drive(world, idle=3)

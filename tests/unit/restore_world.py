@@ -30,12 +30,12 @@ FIELD = "spec.bootstrap.restore.backupRef.name"
 
 
 class RestoreWorld(RecoveryWorld):
-    """What a restore adds: a claim that the operator makes, and a Job that fills it."""
+    """Adds a claim that the operator creates, and a Job that fills it."""
 
     def __init__(self, resource: Json | None = None) -> None:
         super().__init__(resource)
         self.backups: dict[str, Json] = {}
-        """EtcdBackups of the namespace."""
+        """The EtcdBackups in the namespace."""
         self.made = 0.0
         """When the EtcdCluster was created."""
 

@@ -10,11 +10,12 @@ from etcd_stateful.membership.space import MIB
 from etcd_stateful.observed.members import Alarm
 
 QUOTA = 2048 * MIB
-"""etcd's own, which a spec that does not speak of it leaves."""
+"""etcd's default quota, for a spec that sets none."""
 
 
 def sized(size: int, *files: tuple[int, int], **spec: Any) -> World:
-    """A settled cluster; of each ordinal the MiB of its file, and how many of them are in use."""
+    """A settled cluster. For each ordinal: the size of the database file, and how much of it is in
+    use, in MiB."""
     world = formed(size, **spec)
     by_ordinal = {world.seat(one): one for one in world.etcd.members}
     for ordinal, (file, used) in enumerate(files):
@@ -24,7 +25,7 @@ def sized(size: int, *files: tuple[int, int], **spec: Any) -> World:
 
 
 def full(size: int, *files: tuple[int, int], **spec: Any) -> World:
-    """One that has reached the quota."""
+    """A cluster that has reached its quota."""
     world = sized(size, *(files or ((2048, 500),) * size), **spec)
     world.etcd.alarms = [Alarm("NOSPACE", min(world.etcd.members))]
     return world

@@ -17,7 +17,7 @@ NONCE = "0123456789abcdef0123456789abcdef"
 CHALLENGE = "c" * 64
 
 MEMBER_ID = 3353805751882065064
-"""Of the log heads below."""
+"""The member ID in the log heads below."""
 CLUSTER_ID = 17626386917375599569
 
 FIRST_SEGMENT = bytes.fromhex(
@@ -31,7 +31,7 @@ LATER_SEGMENT = bytes.fromhex(
     "0700000000000081080410b2b7ba69001f00000000000081080110fff8fec50a"
     "1a1508a8c9deb4fe91c7c52e10d1c78f9eb4b0e0cef401001800000000000000"
 )
-"""Head of the second segment of that log (3.6.16): its checksum goes on from the first one's."""
+"""Head of the second segment of that log (3.6.16). Its checksum continues the first segment's."""
 
 SETTINGS = Settings(
     cluster_uid="4be0f3a2-uid",

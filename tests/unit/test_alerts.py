@@ -21,10 +21,10 @@ OF_ETCD = {
     "etcd_server_has_leader",
     "etcd_server_quota_backend_bytes",
 }
-"""That etcd 3.5 to 3.7 export."""
+"""Metrics that etcd 3.5 to 3.7 export."""
 
 BY_THE_POD_MONITOR = {"namespace", "pod"}
-"""Labels that Prometheus gives to what it scrapes from members."""
+"""Labels that Prometheus adds to what it scrapes from members."""
 
 Rule = dict[str, Any]
 GROUPS: list[dict[str, Any]] = yaml.safe_load(CHART.read_text())["groups"]

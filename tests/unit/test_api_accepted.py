@@ -29,7 +29,7 @@ spec:
   size: 3
   version: "3.7.3"
 """
-"""The manifest that introductions to the coreos operator use, but for its version."""
+"""The manifest in introductions to the coreos operator, except for its version."""
 
 EVERY_COREOS_FIELD = """
 metadata:

@@ -38,7 +38,7 @@ KEY = "etcd"
 STORE = Store("Volume", "claim", KEY)
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE)
 LONGEST_VARIABLE = 128 * 1024
-"""Of Linux, for one variable: MAX_ARG_STRLEN."""
+"""Linux's limit for one environment variable: MAX_ARG_STRLEN."""
 
 
 def spec(roles: int, permissions: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Etcd:
         self.faults: dict[str, list[Fault]] = {}
         self.revision = 42
         self.hangs = ""
-        """The question that it never answers."""
+        """The request that it never answers."""
         self.over = threading.Event()
         self.server = grpc.server(futures.ThreadPoolExecutor(2))
         for service, names in (

@@ -44,7 +44,7 @@ def test_a_client_that_panicked_ended_the_job_without_a_word(
 
 
 KEPT = 4096
-"""Bytes of a termination message that the kubelet keeps."""
+"""The kubelet keeps so many bytes of a termination message."""
 
 LONG = {
     "quotes": '"' * LONGEST_KEY,

@@ -18,8 +18,8 @@ BY_NAMESPACE = {
     "EtcdCluster.spec.pod.persistentVolumeClaimSpec.dataSource.namespace",
     "EtcdCluster.spec.pod.persistentVolumeClaimSpec.dataSourceRef.namespace",
 }
-"""Peers of the network policy: who may come to the cluster, and nothing of theirs is reached by it.
-Sources of a claim: there only to be refused in words, whatever they say."""
+"""Fields that may name another namespace. A network policy peer only says who may connect to the
+cluster. A data source in another namespace can be declared only so that its refusal says why."""
 
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "api"}}}
 REQUIRED, PREFERRED = (

@@ -36,7 +36,7 @@ PARSERS = {
 }
 CORE, SHELL = ROOT / "stateful" / "etcd_stateful", ROOT / "operator" / "etcd_operator"
 NO_BLOCK = {"Paused"}
-"""Held by the user's own word: a condition of its own."""
+"""Conditions that the user asked for, which have a type of their own."""
 
 
 def name_of(path: Path) -> str:

@@ -14,7 +14,7 @@ from harness.credentials import Credentials
 from harness.etcd import Etcd, NoAnswer
 
 RESETS = struct.pack("ii", 1, 0)
-"""SO_LINGER: what is closed is reset."""
+"""SO_LINGER: closing a socket resets the connection."""
 
 
 class Resetting:

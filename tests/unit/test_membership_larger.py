@@ -35,12 +35,12 @@ class Volumes(World):
         self.requested: dict[str, str] = {}
         self.capacity: dict[str, str] = {}
         self.grows = True
-        """The driver does as it is asked; otherwise the volumes stay as they are."""
+        """Whether the driver expands volumes; otherwise they keep their size."""
         self.raised: dict[str, str] = {}
         self.refusal = ""
-        """What the API server says to claims that ask for more."""
+        """The API server's error for claims that request more; empty if it accepts them."""
         self.kept = ""
-        """The same, to those that ask for less again."""
+        """The API server's error for claims that request less again; empty if it accepts them."""
         self.db_size = 4096
 
     def declare(self, storage: str, **spec: Any) -> None:

@@ -32,7 +32,7 @@ class Refusals:
     def __init__(self, world: World, *kinds: str) -> None:
         self.kinds = kinds
         self.starved: list[ApplyChild] = []
-        """Refused writes that all else waits for."""
+        """Refused writes that everything else waited for."""
         self._off: dict[tuple[str, str], PutOff] = {}
         self._observe, self._apply = world.observe, world.apply
         world.observe = self.observe  # type: ignore[method-assign]

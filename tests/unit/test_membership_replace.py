@@ -70,7 +70,7 @@ WAYS = {
     node_gone: ["remove c-{0}", "delete data-c-{0}", "restart c-{0}"],
     removed_by_hand: ["delete data-c-{0}", "restart c-{0}"],
 }
-"""What may happen to a member, and the steps before it joins again."""
+"""Ways to lose a member, each with the steps before the member joins again."""
 
 
 def chain(history: list[Step], ordinal: int) -> list[str]:

@@ -29,7 +29,7 @@ class Life:
         self.world.history.clear()
         self.before = before
         self.given: set[str] = set()
-        """Pods of the old version that had the option."""
+        """Pods of the old version that got the option."""
         self.world.edit(size=sizes[1], version=after, **OPTION)
 
     def step(self) -> Step:

@@ -26,7 +26,7 @@ from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
 
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")
-"""What may last when all faults but lost volumes are over."""
+"""What a cluster may wait for for good, when all faults but lost volumes are over."""
 
 WALKS = 110
 EVENTS = 60
@@ -174,7 +174,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.network: 2,
     Walk.scheduling: 2,
 }
-"""What may happen, and how often next to the others."""
+"""The events of a walk, with their relative frequency."""
 
 
 @functools.cache

@@ -27,7 +27,7 @@ from etcd_stateful.start.ticket import (
 
 KEY = b"k" * 32
 LONG = 30.0
-"""Seconds that nobody takes who answers, and nobody waits who has a deadline."""
+"""More seconds than an answer takes, and more than a caller with a deadline waits."""
 
 TICKET = Ticket("run-1", "uid-a", 1, "a-0", 1, 2, "new", "a-0=http://a-0:2380", "token")
 

@@ -18,7 +18,7 @@ from harness.authority import Authority
 from etcd_operator.kube.transport import Connector
 
 ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-"""And never a chunk, as a watch without events."""
+"""No chunk follows, as in a watch without events."""
 
 
 class Silent:

@@ -41,7 +41,7 @@ from localkube.server import free_port
 
 ROOT = Path(__file__).parents[2]
 LOCAL = replace(SETTINGS, host="127.0.0.1")
-"""Its name leads to the pod at once."""
+"""A name that resolves to the pod at once."""
 NEW = replace(TICKET, initial_cluster="c-1=http://127.0.0.1:2380")
 NAMELESS = replace(SETTINGS, host="c-1.invalid", dns_timeout=30)
 HELD = replace(TICKET, initial_cluster="c-1=http://c-1.invalid:2380")

@@ -1,4 +1,4 @@
-"""An observation with one change, for cases that would be tedious to reach step by step."""
+"""Observations changed in one place, for cases that are tedious to reach step by step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def with_pod(seen: Observation, ordinal: int, **changes: Any) -> Observation:
 
 FAILING = {"ready": False, "trouble": "container etcd keeps failing"}
 DOWN = {**FAILING, "crashing": True}
-"""What a pod looks like while etcd that failed in it waits to be tried again."""
+"""A pod whose etcd failed, while it waits to be started again."""
 
 TRIED_AGAIN = {**FAILING, "tried_again": True}
-"""The same in the moment in which it is tried again."""
+"""The same pod in the moment in which it is started again."""
 
 
 def with_claim(seen: Observation, ordinal: int, **changes: Any) -> Observation:

@@ -33,7 +33,7 @@ def cluster(size: int = 3, **given: Any) -> EtcdCluster:
 
 @dataclass(slots=True)
 class Volume:
-    """A claim and what is on its volume."""
+    """A claim, and the data on its volume."""
 
     uid: str
     resource_version: int
@@ -42,14 +42,14 @@ class Volume:
     deleting: bool = False
     unreadable: str = ""
     damaged: str = ""
-    """What is wrong with the log, if `start` can tell."""
+    """What `start` finds wrong with the log; empty if nothing."""
     phase: str = "Bound"
 
 
 @dataclass(slots=True)
 class PodState:
-    """A pod. `where` is `pending`, `start`, `image` (which is that of etcd, and does not come) or
-    `etcd`; `data` is that of an emptyDir."""
+    """A pod. `where` is `pending`, `start`, `image` (waiting for an etcd image that cannot be
+    pulled) or `etcd`. `data` is the content of an emptyDir."""
 
     uid: str
     resource_version: int
@@ -58,7 +58,7 @@ class PodState:
     deleting: bool = False
     trouble: str = ""
     silent: bool = False
-    """Neither `start` nor etcd in it answers anybody."""
+    """Neither its `start` nor its etcd answers."""
     age: float = 0.0
     annotations: dict[str, str] = field(default_factory=dict)
     data: Data | None = None
@@ -70,7 +70,7 @@ class PodState:
     damage: str = ""
     node_gone: bool = False
     had_data: bool = False
-    """Its `start` found data, and let it run."""
+    """Its `start` found data and let etcd run on it."""
     overdue: bool = False
     trust: Trust = AS_MADE
     levels: Levels | None = None
@@ -108,7 +108,8 @@ def with_defaults(manifest: Json) -> Json:
 
 
 def _without_empty(value: Any) -> Any:
-    """Empty text, lists and maps are not stored; zero and false are, where a pointer holds them."""
+    """Drops empty text, lists and maps, which are not stored. Zero and false are kept, as where Go
+    has a pointer."""
     if isinstance(value, dict):
         kept = {key: _without_empty(one) for key, one in value.items()}
         meant = ("emptyDir", "labelSelector", "namespaceSelector", "podSelector")

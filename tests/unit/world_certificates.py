@@ -1,8 +1,8 @@
 """The tiny world with certificates: which authority signed what, and who trusts it when.
 
-Nothing is encrypted here. A certificate is the name of its authority. A Secret keeps its history
-with times, because kubelets and applications are late. `check` is the rule of rotations: everybody
-trusts every certificate that it may still be shown.
+Nothing is encrypted here: a certificate is just the name of its authority. A Secret keeps its
+history with times, because kubelets and applications see changes late. `check` is the rule of
+rotations: everybody trusts every certificate that it may still be shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from etcd_stateful.membership.steps import IssueCertificate, RotateAuthority, St
 from etcd_stateful.observed.certificates import Certificate, Certificates, Stage
 
 TURN = 10.0
-"""Seconds that pass while the surroundings go on once."""
+"""Seconds per round of the world."""
 
 OVERLAP = 60
 
@@ -52,7 +52,8 @@ class Authority:
 
 @dataclass(frozen=True)
 class Shown:
-    """One content of a Secret: who has signed the certificate, and whom its bundle names."""
+    """One content of a Secret: who signed the certificate, and which authorities are in the
+    bundle."""
 
     by: str
     bundle: frozenset[str]
@@ -72,7 +73,7 @@ class Leaf:
         return self.contents[-1]
 
     def within(self, begins: float) -> Iterator[Shown]:
-        """Every content since then, the one of that moment included."""
+        """Every content since `begins`, including the one in force at that moment."""
         for at, one in enumerate(self.contents):
             until = self.contents[at + 1].since if at + 1 < len(self.contents) else None
             if until is None or until > begins:
@@ -87,9 +88,9 @@ class CertificateWorld(World):
         self.authorities: dict[str, Authority] = {}
         self.leaves: dict[str, Leaf] = {}
         self.named: dict[str, frozenset[str]] = {"": frozenset()}
-        """What is trusted by the name of the trust."""
+        """The authorities behind each pin."""
         self.made: dict[str, float] = {}
-        """When pods were, by UID."""
+        """When each pod was made, by UID."""
         self.begun_healthy = True
 
     def wish(self, **rotation: int) -> None:
@@ -194,7 +195,8 @@ class CertificateWorld(World):
         self._check_link("c-server-tls", "client")
 
     def _check_link(self, secret: str, link: str) -> None:
-        """Members dial each other on the one link; applications and the operator on the other."""
+        """Members connect to each other over the peer link; applications and the operator over the
+        client link."""
         leaf = self.leaves.get(secret)
         if leaf is None:
             return
@@ -217,13 +219,14 @@ class CertificateWorld(World):
                 rule(one.by in client.bundle, "client", f"{one.by} is not trusted by clients")
 
     def _trusted(self, leaf: Leaf, pinned: str, made: float) -> list[frozenset[str]]:
-        """Without a pin it is what was there at one of the starts of the container."""
+        """The bundles that the pod may have loaded. With a pin there is only one; without, any
+        content since the pod was made, because its container may have restarted."""
         if pinned:
             return [self.named[pinned]]
         return [one.bundle for one in leaf.within(made)]
 
     def _clients(self) -> Iterator[Shown]:
-        """Applications are late by all that they are given."""
+        """What clients use. Applications may still have any content from within the overlap."""
         for name, late in (("c-client-tls", OVERLAP), ("c-operator-tls", 0)):
             if leaf := self.leaves.get(name):
                 yield from leaf.within(self.now - late) if late else [leaf.now]

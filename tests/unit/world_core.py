@@ -66,21 +66,22 @@ class World:
         self.stuck: set[int] = set()
         """Ordinals whose pods stay pending."""
         self.bad_images: set[str] = set()
-        """Versions whose image cannot be pulled, and whose pods get nowhere."""
+        """Versions whose image cannot be pulled; their pods never start."""
         self.late_images: set[str] = set()
-        """Versions whose image cannot be pulled when `start` is over, and etcd's turn has come."""
+        """Versions whose image can no longer be pulled once `start` has ended."""
         self.operator_image = world_view.IMAGE
-        """Of the operator that looks; its pods' `start` is of the one that rendered them."""
+        """The image of the operator that looks. A pod's `start` runs the image of the operator that
+        rendered it."""
         self.bad_starts: set[str] = set()
         """Images of the operator that cannot be pulled."""
         self.failing: set[str] = set()
         """Versions whose etcd fails whenever it starts."""
         self.cut_off = False
-        """Nobody reaches etcd; it may be there all the same."""
+        """Nobody can reach etcd, which may still run."""
         self.mirror = ""
-        """The registry that admission writes into the image of each pod that is made."""
+        """The registry that admission writes into the image of each new pod."""
         self.hasty = False
-        """A pod is made again before the claim of the one before is gone, and bound to that."""
+        """A pod is recreated before its old claim is gone, and is bound to that claim."""
         self.foreign: tuple[Foreign, ...] = ()
         self.snapshots: tuple[str, ...] = ()
         """Pods that read a snapshot from a member."""
@@ -91,13 +92,13 @@ class World:
         self.ticketed: dict[int, str] = {}
         """Every member ID that ever had a ticket, and the run that had it."""
         self.begun: set[tuple[str, str]] = set()
-        """Token and pod of every `new` ticket."""
+        """Token and member name of every `new` ticket."""
         self.version = ""
-        """What was last recorded for the pods to run."""
+        """The version that was last recorded."""
         self._count = 0
         self._parsed: tuple[Json, EtcdCluster] | None = None
 
-    # What is so.
+    # The true state.
 
     @property
     def cluster(self) -> EtcdCluster:
@@ -112,12 +113,12 @@ class World:
 
     @property
     def members(self) -> dict[int, dict[int, Member]]:
-        """The member lists by etcd cluster ID."""
+        """The member lists, by etcd cluster ID."""
         return {known: etcd.members for known, etcd in self.etcds.items()}
 
     @property
     def etcd(self) -> Etcd | None:
-        """The cluster on record."""
+        """The etcd cluster that is on record."""
         return self.etcds.get(self.record.cluster_id) if self.secret else None
 
     def data(self, ordinal: int) -> Data | None:
@@ -125,7 +126,8 @@ class World:
         return holder.data if holder else None
 
     def _holder(self, ordinal: int) -> Any:
-        """Who keeps the ordinal's data and its record."""
+        """The object that keeps the ordinal's data and its record: the claim, or the pod with an
+        emptyDir."""
         return (self.claims if self.cluster.durable else self.pods).get(ordinal)  # type: ignore[attr-defined]
 
     def volumes(self) -> Iterator[tuple[int, Data]]:
@@ -134,7 +136,7 @@ class World:
                 yield ordinal, data
 
     def is_listed(self, data: Data) -> bool:
-        """On its cluster's member list; also where nobody knows that any more."""
+        """Whether the member is on its cluster's list, even if no member is left to say so."""
         listed = self.members.get(data.cluster_id)
         return listed is None or data.member_id in listed
 
@@ -145,7 +147,8 @@ class World:
                 yield ordinal, data
 
     def alive(self, of: int | None = None) -> dict[int, str]:
-        """Versions of the members that run and are heard, of one etcd cluster (ours)."""
+        """Versions of the running members that can be reached, by member ID, of one etcd cluster
+        (default: the one on record)."""
         known = of if of is not None else self.record.cluster_id if self.secret else 0
         listed = self.members.get(known, {})
         return {
@@ -159,7 +162,7 @@ class World:
         return not (pod.silent or pod.crashing or pod.damage)
 
     def serving(self) -> set[int]:
-        """Ordinals of the voters that hear a leader."""
+        """Ordinals of the voters that have a leader."""
         etcd, alive = self.etcd, self.alive()
         if etcd is None or not etcd.leader:
             return set()
@@ -184,13 +187,13 @@ class World:
         return any(data.cluster_uid == uid for _, data in self.volumes())
 
     def observe(self) -> Observation:
-        """What the planner sees."""
+        """What the planner sees of the state."""
         return world_view.observe(self)
 
-    # What a step does.
+    # The effects of steps.
 
     def apply(self, step: Step) -> None:
-        """The write of a step, or Conflict."""
+        """Carries out the write of a step, or raises Conflict."""
         rule(not self.cluster.paused, "paused", "nothing is written while spec.paused is true")
         match step:
             case ApplyChild():
@@ -220,7 +223,8 @@ class World:
         return self._count
 
     def _change(self, step: EtcdChange) -> None:
-        """Asked of the leader by its address, and of nobody else who may be there by now."""
+        """Sends the change to the leader, or a defragmentation to its member. If another member has
+        the address by now, nothing happens."""
         etcd, asked = self.etcd, step.member if isinstance(step, Defragment) else step.leader
         refuse(etcd is None or self.cut_off, "nobody answers")
         assert etcd is not None
@@ -290,7 +294,7 @@ class World:
             owners = {data.cluster_uid for one in self.claims.values() if (data := one.data)}
             held = {uid for uid in (self.cluster.uid, *owners) if self.data_of(uid)}
             rule(not held, "I11", f"a new cluster beside the data of {held}")
-            # Nothing is left of the members there may have been, so their IDs are free again.
+            # No data of earlier members is left, so their IDs may be used again.
             self.ticketed.clear()
             self.begun.clear()
         live = self.objects.get(("StatefulSet", self.cluster.name))
@@ -307,7 +311,7 @@ class World:
         self._store(step.record)
 
     def _store(self, record: Bootstrap) -> None:
-        """By way of the text in the Secret, as in the real world."""
+        """Writes the record as text and parses it again, as the real Secret does."""
         self.secret = (
             self._next(),
             load_bootstrap(dump_bootstrap(record)),
@@ -343,12 +347,13 @@ class World:
             self._join(step, ordinal)
 
     def _join(self, step: PushTicket, ordinal: int) -> None:
-        """etcd's own start: one that was told another list than there is does not join."""
+        """Starts etcd. A member whose `initial-cluster` differs from the member list cannot
+        join."""
         ticket = step.ticket
         etcd = self.etcds.setdefault(ticket.cluster_id, Etcd())
         told = dict(one.split("=")[::-1] for one in ticket.initial_cluster.split(",") if one)
         if ticket.state == "new" and not etcd.members:
-            # The first members have their names on the list from the beginning, started or not.
+            # The first members are listed by name from the beginning, even before they start.
             for url, name in told.items():
                 member = identity.member_id([url], ticket.token)
                 etcd.members[member] = Member(member, name, (url,), learner=False)
@@ -394,10 +399,10 @@ class World:
         else:
             self.restart_pod(ordinal)
 
-    # What goes on by itself.
+    # What happens without the operator.
 
     def turn(self) -> None:
-        """Controllers, kubelet and etcd, one round; a second passes."""
+        """Lets controllers, kubelets and etcd run for one round; a second passes."""
         for ordinal in [one for one, pod in self.pods.items() if pod.deleting and not pod.overdue]:
             del self.pods[ordinal]
         if self.hasty:
@@ -455,7 +460,8 @@ class World:
         return f"{self.mirror}/{image.rpartition('/')[2]}" if self.mirror else image
 
     def run_start(self, ordinal: int) -> None:
-        """One run of `start`, with a challenge of its own: data of this member just runs."""
+        """Runs `start` once, with a new challenge. If the volume has this member's data, etcd
+        starts."""
         pod, data = self.pods[ordinal], self.data(ordinal)
         pod.challenge = f"run-{self._next()}"
         name = naming.pod(self.cluster.name, ordinal)
@@ -471,7 +477,7 @@ class World:
         return "image" if pod.version in self.late_images else "etcd"
 
     def _go_on(self, known: int, etcd: Etcd) -> None:
-        """Members hear of each other's versions, write as agreed, and catch up."""
+        """Members learn each other's versions, convert their storage as agreed, and catch up."""
         alive = self.alive(known)
         etcd.elect(alive)
         etcd.agree(alive)
@@ -483,11 +489,11 @@ class World:
     # What others do.
 
     def restart_pod(self, ordinal: int) -> None:
-        """The pod is deleted and made anew, on the same claim."""
+        """Deletes the pod; the StatefulSet controller recreates it on the same claim."""
         self.pods[ordinal].deleting = True
 
     def empty(self, ordinal: int) -> None:
-        """The claim is deleted and made anew along with its pod; an emptyDir goes with its pod."""
+        """Deletes the claim and its pod, and both are recreated. An emptyDir goes with its pod."""
         self.pods[ordinal].deleting = True
         if ordinal in self.claims:
             self.claims[ordinal].deleting = True
@@ -496,7 +502,8 @@ class World:
         self.secret = None
 
     def alter(self, kind: str, name: str) -> Json:
-        """The object, for someone to alter; views from before keep what they saw."""
+        """Returns a copy of the object for a test to change; earlier observations keep the old
+        one."""
         altered = copied(self.objects[kind, name])
         altered["metadata"]["resourceVersion"] = str(self._next())
         altered["metadata"]["generation"] += 1
@@ -509,7 +516,7 @@ class World:
             pod.deleting = with_pods
 
     def remake(self, uid: str = UID, **spec: Any) -> World:
-        """The cluster is deleted and declared again under its name; its claims stay."""
+        """Deletes the cluster and creates one with the same name; the claims stay."""
         following = World(body(len(self.claims), uid=uid, **spec))
         following.claims = self.claims
         following.etcds = self.etcds

@@ -1,4 +1,4 @@
-"""A tiny etcd: the member list, the leader, the cluster version, and what is refused.
+"""A tiny etcd: member list, leader, cluster version, and the requests that etcd refuses.
 
 A refusal raises Conflict, because real etcd changes nothing then either.
 """
@@ -13,12 +13,12 @@ from etcd_stateful.observed.members import Alarm, Member
 
 
 class Conflict(Exception):
-    """A precondition of the step did not hold, or etcd refuses it: nothing happened."""
+    """A precondition of the step does not hold, or etcd refuses the request: nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What marker and log on a volume say."""
+    """What the marker and the log on a volume say."""
 
     cluster_uid: str
     member: str
@@ -26,11 +26,11 @@ class Data:
     cluster_id: int
     applied: int = 0
     storage: str = ""
-    """Minor of the format that it was last written in."""
+    """The minor whose format the data is in."""
 
 
 def minor(version: str) -> tuple[int, int]:
-    """Of `3.6.14` or `3.6`; (0, 0) of nothing."""
+    """The minor of `3.6.14` or of `3.6`; (0, 0) for empty text."""
     first, _, rest = version.partition(".")
     return (int(first), int(rest.partition(".")[0])) if rest else (0, 0)
 
@@ -42,14 +42,16 @@ def refuse(wrong: bool, words: str) -> None:
 
 @dataclass
 class Etcd:
-    """One etcd cluster. `alive` maps the IDs of members that run to the version that they run."""
+    """One etcd cluster. Arguments named `alive` map IDs of running members to the version that they
+    run."""
 
     members: dict[int, Member] = field(default_factory=dict)
     leader: int = 0
     term: int = 1
     index: int = 100
     minor: str = ""
-    """The cluster version: how all members write, and the lowest that may join."""
+    """The cluster version: the format that all members write, and the lowest version that may
+    join."""
     downgrade: str = ""
     alarms: list[Alarm] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Etcd:
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Bytes of each member's file, and how many of them are in use."""
     differing: dict[int, int] = field(default_factory=dict)
-    """The hash of members whose data is not what the others have."""
+    """Hashes of the members whose data differs from the others'."""
 
     @property
     def voters(self) -> list[int]:
@@ -76,7 +78,7 @@ class Etcd:
             self.term += 1
 
     def agree(self, alive: Mapping[int, str]) -> None:
-        """On a version, once a leader has heard of every member's."""
+        """Agrees on a cluster version, once the leader knows the version of every member."""
         if not self.leader or not all(one in alive for one in self.members):
             return
         every = {minor(version) for version in alive.values()}
@@ -106,7 +108,8 @@ class Etcd:
         self.members[member] = replace(self.members[member], peer_urls=urls)
 
     def promote(self, member: int) -> None:
-        """By what the leader last heard of the learner, which may have been long ago."""
+        """Promotes a learner by the progress that the leader last heard of, which may be long
+        ago."""
         refuse(member not in self.learners, "can only promote a learner member")
         self.members[member] = replace(self.members[member], learner=False)
 
@@ -130,7 +133,8 @@ class Etcd:
         self.downgrade = to
 
     def bars(self, version: str) -> bool:
-        """Nobody joins below the cluster's version, nor anybody amid a downgrade."""
+        """Whether etcd lets no member of this version join: it is below the cluster version, or a
+        downgrade is in progress."""
         return bool(self.downgrade) or minor(version) < minor(self.minor)
 
     def cancel_downgrade(self) -> None:

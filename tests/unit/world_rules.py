@@ -1,7 +1,7 @@
-"""The safety rules, checked for every write in the tiny world.
+"""The safety rules, checked at every write in the tiny world.
 
-They check the true state of the world, and not the planner's view, so a decision from a stale view
-may break them. Nothing here knows how the planner decides.
+They look at the true state of the world, not at the planner's view, so a decision made from a stale
+view can break them. Nothing here knows how the planner decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEAT = re.compile(r"https?://c-(\d)\.c\.ns\.svc:2380")
 
 
 class RuleBroken(AssertionError):
-    """A write that the design forbids. The message starts with the rule."""
+    """A write broke a safety rule. The message starts with the rule."""
 
 
 def rule(holds: bool, name: str, words: str) -> None:
@@ -32,7 +32,7 @@ def rule(holds: bool, name: str, words: str) -> None:
 
 
 def seat_of(member: Member) -> int | None:
-    """The ordinal that a member's URL names."""
+    """The ordinal in a member's URL."""
     found = _SEAT.fullmatch(member.peer_urls[0])
     return int(found[1]) if found else None
 
@@ -70,15 +70,16 @@ def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
 
 
 def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
-    """Members that might be given another ticket: before the latch all, later those of the list,
-    and first members, of whom the ledger alone says that they had one."""
+    """Members dropped from the ledger that could then get a second ticket. Before the latch that is
+    every member. Later it is those on the list, and first members: only the ledger says whether
+    they had a ticket."""
     gone = {member for member, _ in set(old.issued) - set(new.issued)}
     listed = world.etcd.members.keys() if world.etcd else set[int]()
     return gone & {*listed, *(one.member_id for one in old.members)} if old.latched else gone
 
 
 def _version(world: World, new: Bootstrap, *, begins: bool) -> None:
-    """One minor at a time, and no older than the data that a member would have to read."""
+    """Allows one minor at a time, and no version too old to read the data of a member."""
     wanted = minor(new.version)
     rule(new.latched or begins, "I9", "another version amid an attempt to form a cluster")
     for ordinal, data in world.volumes():
@@ -148,7 +149,7 @@ def disarming(world: World, etcd: Etcd, alarm: Alarm) -> None:
 
 
 def defragmentation(world: World, etcd: Etcd, member: int) -> None:
-    """It answers nobody for as long as that takes."""
+    """A member answers nobody while it defragments."""
     alive = world.alive()
     rule(all(one in alive for one in etcd.voters), "I8", "another member is away")
     rule(not world.snapshots, "I8", "a backup would be waited for")
@@ -190,7 +191,7 @@ def promotion(world: World, etcd: Etcd, member_id: int) -> None:
 
 
 def disruption_budget(world: World, manifest: dict[str, Any]) -> None:
-    """What it lets go leaves a quorum, whoever votes when it is written."""
+    """Evicting as many pods as the budget allows must leave a quorum of the present voters."""
     least, voters = manifest["spec"]["minAvailable"], len(world.etcd.voters) if world.etcd else 0
     rule(least >= voters // 2 + 1, "I1", f"a budget of {least} for {voters} voters")
 
@@ -223,7 +224,7 @@ def removal(world: World, etcd: Etcd, member_id: int) -> None:
 
 
 def is_lost(world: World, etcd: Etcd, member_id: int) -> bool:
-    """Whether the member's data is really gone, about to go, or worthless."""
+    """Whether the member's data is gone, is about to go, or is unusable."""
     ordinal = world.seat(member_id)
     if ordinal is None:
         return False
@@ -235,7 +236,7 @@ def is_lost(world: World, etcd: Etcd, member_id: int) -> bool:
     if data is None or data.member_id != member_id:
         spent = world.record.challenge(member_id)
         run = pod.challenge if pod and pod.where == "start" else ""
-        # A record that was taken on from elsewhere cannot tell who had no ticket yet.
+        # A record rebuilt from claims does not say which members never had a ticket.
         unknown = not world.record.members
         return unknown or member_id in world.ticketed or (spent is not None and spent != run)
     agreeing = [one for one in etcd.members if one not in etcd.differing]

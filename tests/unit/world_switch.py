@@ -1,7 +1,7 @@
 """The tiny world in which TLS is turned on and off: who connects to whom, by which URL.
 
-After each step, and each round of the surroundings, members must reach each other, must do so if a
-pod were recreated at that moment, and the operator must reach them all.
+After each step, and each round of the world, members must be able to reach each other, also if any
+pod were recreated at that moment, and the operator must be able to reach them all.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SwitchWorld(CertificateWorld):
         rule(levels.peer_scheme in by, "reach", words)
 
     def _check_mounts(self, template: dict[str, Any]) -> None:
-        """A pod that is made now needs them, whoever makes it."""
+        """Checks that the Secrets exist which a pod recreated now would mount."""
         volumes = [one.get("secret", {}).get("secretName") for one in template["volumes"]]
         for secret in set(volumes) & set(_SECRETS):
             leaf = self.leaves.get(secret)
@@ -94,7 +94,7 @@ class SwitchWorld(CertificateWorld):
 
     @property
     def claimed(self) -> set[str]:
-        """What the claims of members say."""
+        """The peer schemes that the claims have on record."""
         held = (claim.record for claim in self.observe().claims)
         return {record.peer_scheme for record in held if record}
 

@@ -1,4 +1,4 @@
-"""The planner's view of the tiny world: an observation as the shell makes it."""
+"""The planner's view of the tiny world: an Observation like the one that the shell makes."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _pod(world: World, ordinal: int) -> Pod:
 
 
 def _is_ready(world: World, ordinal: int) -> bool:
-    """As /readyz says: a voter that hears a leader, in a cluster without a CORRUPT alarm."""
+    """Whether /readyz says so: a voter with a leader, in a cluster without a CORRUPT alarm."""
     data = world.data(ordinal)
     etcd = world.etcds.get(data.cluster_id) if data else None
     if data is None or etcd is None or world.pods[ordinal].where != "etcd":
@@ -155,7 +155,7 @@ def _finding(world: World, ordinal: int) -> Finding:
 
 
 def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
-    """Nobody asks etcd without a record of which cluster should answer."""
+    """What etcd answers. Without a record, nobody is asked: it says which cluster should answer."""
     statuses: dict[int, MemberStatus] = {}
     unasked = world.cut_off or world.secret is None or world.damage
     for ordinal, data in [] if unasked else world.running():

@@ -1,9 +1,9 @@
 """A tiny world for the planner: API server, StatefulSet controller, kubelet, `start` and etcd.
 
-`World.apply` carries out a step as the shell would, with every precondition that the step names
-(`Conflict`), and checks it against the safety rules (`world_rules`): no write may break a rule in
-any sequence of events. `World.turn` lets everything else continue: pods are created, `start` runs,
-members connect and catch up. `drive` plays the operator.
+`World.apply` carries out a step as the shell would. It checks every precondition that the step
+names (`Conflict`), and the safety rules (`world_rules`): no write may break a rule, whatever
+happened before. `World.turn` lets everything else continue: pods are created, `start` runs, members
+connect and catch up. `drive` plays the operator.
 
 Nothing here knows how the planner decides.
 """
@@ -51,7 +51,7 @@ def is_write(step: Step) -> bool:
 
 
 def labels(steps: list[Step]) -> list[str]:
-    """Short names of steps, for comparing whole chains."""
+    """Short names of steps, to compare whole chains."""
     return [_label(step) for step in steps]
 
 
@@ -89,10 +89,10 @@ _VERBS = {MemberPromote: "promote", MemberRemove: "remove", MoveLeader: "lead"}
 def drive(
     world: World, *, idle: int = 15, limit: int = 300, each: Callable[[Step], None] | None = None
 ) -> Step:
-    """Lets operator and surroundings go on until nothing has been written for `idle` seconds.
+    """Runs the operator and the world until nothing has been written for `idle` seconds.
 
-    The operator is restarted before every step: there is nothing that it could have kept. Returns
-    the step it rests at.
+    The operator is restarted before every step, so it cannot depend on anything it remembers.
+    Returns the step at which it rests.
     """
     rest = 0
     for _ in range(limit):
@@ -104,7 +104,7 @@ def drive(
             rest = 0
             continue
         world.turn()
-        rest += 4 if isinstance(step, Settled) else 1  # nothing comes after it by itself for long
+        rest += 4 if isinstance(step, Settled) else 1  # a settled cluster changes no more by itself
         if rest > idle:
             return step
     raise AssertionError(f"never comes to rest; at last {labels(world.history[-6:])}")
@@ -119,7 +119,7 @@ def formed(size: int = 3, **spec: Any) -> World:
 
 
 def until(world: World, label: str) -> Step:
-    """Goes on to just before the first step of that label, and returns it."""
+    """Continues until just before the first step with that label, and returns the step."""
     for _ in range(120):
         step = decide(world.observe())
         if labels([step]) == [label]:

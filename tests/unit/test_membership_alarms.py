@@ -1,4 +1,5 @@
-"""The alarm CORRUPT: the member that differs is replaced, whichever is blamed, and it is disarmed.
+"""The CORRUPT alarm: the member whose data differs is replaced, whichever the alarm blames, and
+then the alarm is disarmed.
 
 For NOSPACE see test_membership_space.py.
 """
@@ -32,10 +33,10 @@ def corrupt(size: int, *differing: int, blamed: int, **spec: object) -> World:
 @pytest.mark.parametrize("blamed", [0, 1, 2])
 @pytest.mark.parametrize("ordinal", [0, 1, 2])
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-def test_the_one_that_differs_is_replaced_and_the_alarm_taken_back(
+def test_the_member_that_differs_is_replaced_and_the_alarm_disarmed(
     ordinal: int, blamed: int, storage: dict
 ) -> None:
-    """F36: its data goes with it, so that it does not vote on what the others never had."""
+    """F36: its data is deleted too, so it has no vote on data that the others never had."""
     world = corrupt(3, ordinal, blamed=blamed, **storage)
     wrong = world.data(ordinal).member_id
 
@@ -50,7 +51,7 @@ def test_the_one_that_differs_is_replaced_and_the_alarm_taken_back(
         assert f"delete data-c-{ordinal}" in labels(world.history)
 
 
-def test_two_of_five_that_differ_go_one_after_the_other() -> None:
+def test_two_of_five_that_differ_are_replaced_one_after_the_other() -> None:
     world = corrupt(5, 1, 4, blamed=1)
 
     assert drive(world) == Settled()
@@ -60,10 +61,11 @@ def test_two_of_five_that_differ_go_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-def test_the_one_that_differed_stayed_where_a_human_had_deleted_the_one_that_was_blamed(
+def test_the_member_that_differed_stayed_after_a_human_deleted_the_blamed_one(
     size: int, storage: dict
 ) -> None:
-    """The alarm was taken back with whom it blamed, and nobody looked at hashes any more."""
+    """The alarm was disarmed once the member that it blamed was gone. After that nobody compared
+    hashes."""
     world = corrupt(size, 1, blamed=0, **storage)
     wrong = world.data(1).member_id
     world.empty(0)
@@ -75,8 +77,8 @@ def test_the_one_that_differed_stayed_where_a_human_had_deleted_the_one_that_was
     assert len(world.etcd.voters) == size
 
 
-def test_while_a_claim_is_deleted_the_one_that_differs_goes_first() -> None:
-    """Once its witness has gone, two are left that only differ."""
+def test_the_member_that_differs_is_removed_before_a_witness_whose_claim_is_deleted() -> None:
+    """Without the witness, the two that are left only contradict each other."""
     world = corrupt(3, 1, blamed=0)
     world.claims[0].deleting = True
 
@@ -116,14 +118,14 @@ def test_the_only_member_keeps_its_alarm_and_a_human_is_told_the_ways_out() -> N
     assert world.history == []
 
 
-def test_data_of_an_empty_dir_is_not_restored_in_place() -> None:
+def test_an_in_place_restore_is_not_suggested_with_an_empty_dir() -> None:
     rest = drive(corrupt(2, 0, blamed=0, **EMPTY_DIR))
 
     assert isinstance(rest, Hold)
     assert "Restore a backup into a new cluster; or" in rest.message
 
 
-def test_nobody_is_called_undecided_before_all_have_told() -> None:
+def test_no_tie_is_reported_before_every_member_has_sent_its_hash() -> None:
     seen = corrupt(4, 0, 1, blamed=0).observe()
 
     assert isinstance(decide(replace(seen, hashes={0: 7, 2: 1, 3: 1})), Wait)
@@ -164,14 +166,15 @@ class TestDisarm:
 
         assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1, 2: 2})) is None
 
-    def test_of_want_of_space_by_the_sizes_alone(self) -> None:
-        """F30: disarmed before space is freed, it comes back at once, whoever raised it."""
+    def test_a_space_alarm_only_by_the_sizes(self) -> None:
+        """F30: an alarm disarmed before space is freed is raised again at once, whoever raised
+        it."""
         seen = full(3).observe()
 
         assert alarms.disarm(replace(seen, alarms=(Alarm("NOSPACE", 0x77),))) is None
 
     def test_no_other_alarm_while_the_data_differs(self) -> None:
-        """etcd 3.5 takes writes again once any alarm is over; see test_etcd_space.py."""
+        """etcd 3.5 accepts writes again once any alarm is disarmed; see test_etcd_space.py."""
         world = corrupt(4, 0, 1, blamed=0)
         world.etcd.alarms.insert(0, Alarm("NOSPACE", min(world.etcd.members)))
 
@@ -182,7 +185,7 @@ class TestDisarm:
         assert drive(world) == Settled()
         assert [one.alarm.kind for one in world.history] == ["CORRUPT", "NOSPACE"]
 
-    def test_not_without_a_list(self) -> None:
+    def test_not_without_a_member_list(self) -> None:
         seen = corrupt(3, blamed=0).observe()
 
         assert alarms.disarm(replace(seen, etcd=None)) is None

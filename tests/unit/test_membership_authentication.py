@@ -40,7 +40,7 @@ ALL_OF_WEB = Permission("ReadWrite", b"/web/", b"/web0")
 
 
 class AuthWorld(World):
-    """With etcd's accounts, and Secrets with passwords."""
+    """The tiny world with etcd's accounts, and with Secrets that have passwords."""
 
     def __init__(self, resource):
         super().__init__(resource)
@@ -63,7 +63,7 @@ class AuthWorld(World):
         if not authentication.is_looked_at(seen) or seen.etcd is None:
             return seen
         if self.accounts.enabled and self.subject != "root":
-            # Any name may ask who the members are, and no more (seen on 3.5 to 3.7).
+            # Every user may list the members, but do no more (seen on 3.5 to 3.7).
             return replace(seen, auth=None)
         view = self.accounts.view()
         if auth and view.enabled and authentication.is_arranged(auth, view):
@@ -105,7 +105,7 @@ def on() -> AuthWorld:
 
 
 class TestOn:
-    def test_all_that_is_declared_is_there_before_authentication_is_on(self) -> None:
+    def test_everything_declared_exists_before_authentication_is_turned_on(self) -> None:
         made = world(auth=AUTH).changes
 
         assert made == [
@@ -126,14 +126,14 @@ class TestOn:
         assert before[-1].record.accounts.users == ("root", "web")
         assert before[-1].record.accounts.roles == ("web",)
 
-    def test_of_a_running_cluster_it_is_turned_on_and_it_settles(self) -> None:
+    def test_it_is_turned_on_in_a_running_cluster(self) -> None:
         found = world()
         found.declare()
 
         assert drive(found, idle=2) == Settled()
         assert found.accounts.passwords == {"root": "r1", "web": "w1"}
 
-    def test_turned_off_by_hand_it_is_turned_on_again_and_said(self, on) -> None:
+    def test_turned_off_by_hand_it_is_turned_on_again_and_reported(self, on) -> None:
         on.accounts.enabled = False
         step = decide(on.observe())
 
@@ -157,7 +157,8 @@ class TestOn:
         assert sum(type(one).__name__ == "MemberPromote" for one in on.history[:first]) == 2
 
     def test_an_operator_that_dies_between_any_two_steps_goes_on(self) -> None:
-        """`drive` keeps nothing; here each change happens, and its outcome is never seen."""
+        """`drive` restarts the operator between steps. Here the answer to each change is lost as
+        well."""
         found = world()
         found.declare()
         for _ in range(40):
@@ -171,7 +172,8 @@ class TestOn:
 
 
 class TestRootOfBefore:
-    """Made by hand while authentication was off, when etcd does not say if it has a password."""
+    """A root user created by hand while authentication was off. Until it is on, etcd does not say
+    whether a user has a password."""
 
     @pytest.fixture
     def found(self) -> AuthWorld:
@@ -193,7 +195,7 @@ class TestRootOfBefore:
         assert found.accounts.passwords["root"] == "r1"
         assert not found.accounts.passwordless
 
-    def test_it_is_not_deleted_before_it_can_be_made_again(self, found) -> None:
+    def test_it_is_not_deleted_before_it_can_be_recreated(self, found) -> None:
         found.problems = {"root": "Secret root is not there"}
         found.declare()
         drive(found, idle=2)
@@ -223,7 +225,7 @@ class TestRootOfBefore:
         assert found.accounts.enabled
         assert found.accounts.passwords["root"] == "r1"
 
-    def test_it_is_made_anew_once(self, found) -> None:
+    def test_it_is_recreated_only_once(self, found) -> None:
         found.declare()
         drive(found, idle=2)
         found.history.clear()
@@ -234,7 +236,7 @@ class TestRootOfBefore:
         assert found.changes == [Enable()]
 
     def test_an_operator_that_dies_between_any_two_steps_goes_on(self, found) -> None:
-        """`drive` remembers nothing from one step to the next; here the spec changes as well."""
+        """`drive` restarts the operator between steps; here the spec changes in between as well."""
         found.declare()
         while DeleteUser("root") not in found.changes:
             found.apply(decide(found.observe()))
@@ -249,7 +251,7 @@ class TestRootOfBefore:
 
 
 class TestEdits:
-    def test_of_a_permission_takes_nothing_away_before_it_gives(self, on) -> None:
+    def test_a_changed_permission_is_granted_without_a_revocation(self, on) -> None:
         read = {"access": "Read", "prefix": "/web/"}
         more = {"access": "Read", "key": "/motd"}
         on.declare(roles=[{"name": "web", "permissions": [more, read]}])
@@ -261,7 +263,7 @@ class TestEdits:
         }
         assert not [one for one in on.changes if isinstance(one, RevokePermission)]
 
-    def test_what_is_granted_by_hand_to_what_is_declared_is_taken(self, on) -> None:
+    def test_what_was_granted_by_hand_to_a_declared_role_or_user_is_revoked(self, on) -> None:
         on.accounts.do(GrantPermission("web", Permission("Read", b"/", b"0")))
         on.accounts.do(GrantRole("web", "root"))
         drive(on, idle=2)
@@ -284,7 +286,7 @@ class TestEdits:
         assert on.record.accounts.users == ("root",)
         assert on.record.accounts.roles == ()
 
-    def test_one_made_by_hand_that_was_declared_for_a_while_stays(self) -> None:
+    def test_a_manual_user_that_was_declared_for_a_while_stays(self) -> None:
         found = world()
         found.accounts.do(AddUser("web"), "by hand")
         found.declare()
@@ -295,7 +297,7 @@ class TestEdits:
 
         assert "web" in found.accounts.passwords
 
-    def test_a_password_follows_its_secret_root_s_too(self, on) -> None:
+    def test_a_password_follows_its_secret_also_for_root(self, on) -> None:
         on.secrets = {"root": "r2", "web": "w2"}
         assert drive(on, idle=2) == Settled()
 
@@ -310,7 +312,7 @@ class TestEdits:
 
 
 class TestOff:
-    def test_it_is_turned_off_first_and_what_was_made_goes(self, on) -> None:
+    def test_it_is_turned_off_before_what_the_operator_created_is_deleted(self, on) -> None:
         on.accounts.do(AddUser("them"), "x")
         del on.body["spec"]["auth"]
         assert drive(on, idle=2) == Settled()
@@ -320,7 +322,7 @@ class TestOff:
         assert not on.accounts.permissions
         assert not authentication.is_looked_at(on.observe())
 
-    def test_what_was_turned_on_by_hand_and_never_declared_stays_on(self) -> None:
+    def test_authentication_that_was_turned_on_by_hand_and_never_declared_stays_on(self) -> None:
         found = world()
         found.accounts.do(AddUser("root"), "x")
         found.accounts.do(GrantRole("root", "root"))
@@ -344,7 +346,7 @@ class TestOff:
 
 
 class TestHeld:
-    def test_a_secret_that_is_missing_holds_what_needs_it_and_names_it(self) -> None:
+    def test_a_missing_secret_is_named_and_holds_only_what_needs_it(self) -> None:
         found = world()
         del found.secrets["web"]
         found.problems = {"web": "Secret web is not there"}
@@ -358,7 +360,7 @@ class TestHeld:
         assert not found.accounts.enabled
         assert "web" not in found.accounts.passwords
 
-    def test_with_all_users_there_it_goes_on_again_without_the_secret(self, on) -> None:
+    def test_once_all_users_exist_the_secret_is_no_longer_needed(self, on) -> None:
         del on.secrets["web"]
         on.problems = {"web": "Secret web is not there"}
         on.accounts.enabled = False
@@ -384,7 +386,7 @@ class TestHeld:
         assert on.accounts.passwords["web"] == "w2"
         assert on.accounts.granted["web"] == {"web"}
 
-    def test_a_root_without_a_password_is_made_anew_the_way_that_is_said(self, on) -> None:
+    def test_a_root_without_a_password_can_be_recreated_the_way_the_message_says(self, on) -> None:
         on.accounts.passwordless = {"root"}
         step = drive(on, idle=2)
         assert isinstance(step, Hold)
@@ -401,7 +403,7 @@ class TestHeld:
         assert on.accounts.enabled
         assert on.accounts.passwords["root"] == "r1"
 
-    def test_all_that_the_condition_says_of_both_fits_in_it(self, on) -> None:
+    def test_both_reasons_fit_into_the_condition(self, on) -> None:
         on.accounts.passwordless = {"root", "web"}
         step = drive(on, idle=2)
 
@@ -409,7 +411,7 @@ class TestHeld:
         assert "etcdctl user delete web" in step.message
         assert len(step.message) <= LONGEST
 
-    def test_a_certificate_of_another_name_would_lock_the_operator_out(self) -> None:
+    def test_it_is_not_turned_on_if_the_operators_certificate_has_another_name(self) -> None:
         found = world()
         found.subject = "somebody"
         found.declare()
@@ -422,7 +424,7 @@ class TestHeld:
         assert not found.changes
 
     def test_without_the_field_it_says_why_authentication_stays_on(self, on) -> None:
-        """It waited for etcd's users and roles for ever, and so did a change of the version."""
+        """etcd's users and roles were waited for, for good, and so was a change of the version."""
         on.subject = "somebody"
         del on.body["spec"]["auth"]
         step = drive(on, idle=2)
@@ -439,7 +441,7 @@ class TestHeld:
         assert drive(on, idle=2) == Settled()
         assert not on.accounts.enabled
 
-    def test_plaintext_would_too(self) -> None:
+    def test_it_is_not_turned_on_in_plaintext(self) -> None:
         found = world(TLS=PLAINTEXT, auth=AUTH)
         step = decide(found.observe())
 
@@ -447,7 +449,7 @@ class TestHeld:
         assert "plaintext" in step.message
         assert not found.changes
 
-    def test_members_that_answer_nobody_are_no_lost_quorum(self, on) -> None:
+    def test_members_that_deny_the_operator_are_not_a_lost_quorum(self, on) -> None:
         on.denied = "permission denied"
         step = decide(on.observe())
 
@@ -455,7 +457,7 @@ class TestHeld:
         assert step.reason == "AuthenticationRefused"
         assert "permission denied" in step.message
 
-    def test_in_plaintext_the_way_out_is_said(self) -> None:
+    def test_in_plaintext_the_message_says_what_to_do(self) -> None:
         found = world(TLS=PLAINTEXT)
         found.denied = "user name is empty"
         step = decide(found.observe())
@@ -463,8 +465,9 @@ class TestHeld:
         assert isinstance(step, Hold)
         assert "auth disable" in step.message
 
-    def test_in_plaintext_no_way_out_is_said_that_is_none(self) -> None:
-        """It named fields of the spec, of which none is carried out while etcd denies all."""
+    def test_in_plaintext_the_message_named_a_way_out_that_does_not_work(self) -> None:
+        """It named fields of the spec. None of them takes effect while etcd denies every
+        request."""
         found = world(TLS=PLAINTEXT, auth=AUTH)
         found.denied = "user name is empty"
         step = decide(found.observe())

@@ -33,7 +33,7 @@ STORAGE = pytest.mark.parametrize(
 
 
 def begun(**spec: object) -> World:
-    """Its record is written, and nothing else is there."""
+    """A cluster whose record is written, and for which nothing else exists yet."""
     world = World(body(3, **spec))
     step = decide(world.observe())
     assert isinstance(step, CreateSecret)
@@ -42,7 +42,7 @@ def begun(**spec: object) -> World:
 
 
 def without_images(version: str = WRONG, size: int = 3, **spec: object) -> World:
-    """Every member has its ticket, and waits for an image that is not there."""
+    """A cluster whose members have their tickets, and wait for an image that does not exist."""
     world = World(body(size, version=version, **spec))
     world.late_images = {version}
     drive(world)
@@ -59,7 +59,7 @@ class TestNothingWasHandedOut:
             ({"size": 5, "version": "3.5.33"}, ("3.5.33", 5)),
         ],
     )
-    def test_a_cluster_begins_as_its_spec_has_come_to_say(
+    def test_a_cluster_begins_with_its_edited_spec(
         self, edit: dict[str, object], now: tuple[str, int]
     ) -> None:
         world = begun()
@@ -71,15 +71,16 @@ class TestNothingWasHandedOut:
         assert (world.record.oldest, world.record.attempt) == (now[0], 2)
         assert {pod.version for pod in world.pods.values()} == {now[0]}
 
-    def test_a_mistaken_name_of_a_secret_is_left_with_the_edit(self) -> None:
-        """It was on record before anybody looked: after the edit the old Secret was missed."""
+    def test_a_misspelt_secret_name_can_be_edited(self) -> None:
+        """The name was recorded before anybody looked at the Secret, and the old one was still
+        required after the edit."""
         world = begun(TLS={"static": {"member": {"peerSecret": "typo"}}})
         world.edit(TLS={"static": {"member": {"peerSecret": "there"}}})
 
         assert drive(world) == Settled()
         assert world.record.links.peer == Link("Static", "there")
 
-    def test_links_that_the_spec_speaks_of_no_more_are_as_for_any_new_cluster(self) -> None:
+    def test_links_that_are_removed_from_the_spec_get_the_default(self) -> None:
         world = begun(TLS={"peer": "Plaintext", "client": "Plaintext"})
         first = world.record
         del world.body["spec"]["TLS"]
@@ -104,8 +105,8 @@ class TestNothingWasHandedOut:
             one.member_id for one in step.record.members
         }
 
-    def test_pods_that_wait_are_made_again_before_any_gets_its_ticket(self) -> None:
-        """Their data would be of the version that was, and the record would not know."""
+    def test_waiting_pods_are_recreated_before_any_gets_a_ticket(self) -> None:
+        """Otherwise they would write data of the old version, which is not the recorded one."""
         world = World(body(3, version="3.6.14"))
         world.apply(until(world, "StatefulSet c"))
         world.turn()
@@ -117,14 +118,14 @@ class TestNothingWasHandedOut:
         assert steps.index("restart c-2") < steps.index("ledger 3")
         assert world.record.version == "3.7.3"
 
-    def test_the_stateful_set_is_made_after_a_second_look_alone(self) -> None:
-        """By an old view of the record it would be of the version that was."""
+    def test_the_stateful_set_is_decided_twice(self) -> None:
+        """With an old view of the record it would get the old version."""
         step = until(World(body(3)), "StatefulSet c")
 
         assert isinstance(step, ApplyChild)
         assert step.final
 
-    def test_pods_that_are_there_are_never_without_a_member(self) -> None:
+    def test_every_existing_pod_stays_a_member(self) -> None:
         world = World(body(3))
         world.apply(until(world, "StatefulSet c"))
         world.turn()
@@ -134,7 +135,7 @@ class TestNothingWasHandedOut:
         assert drive(world) == Settled()
 
     @pytest.mark.parametrize("what", ["ledger", "claim", "pod", "status"])
-    def test_nothing_is_begun_anew_beside_a_trace_of_what_was(self, what: str) -> None:
+    def test_no_new_attempt_beside_a_trace_of_the_old_one(self, what: str) -> None:
         world = World(body(3))
         world.apply(until(world, "StatefulSet c"))
         world.turn()
@@ -159,10 +160,10 @@ class TestTicketsWereSpent:
     @STORAGE
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("wanted", [RIGHT, "3.5.33"])
-    def test_a_first_version_that_cannot_be_had_is_left_with_the_edit(
+    def test_a_first_version_without_an_image_could_never_be_changed(
         self, wanted: str, size: int, storage: dict[str, object]
     ) -> None:
-        """It was kept for ever: the record said so, and no pod was of another template."""
+        """The record kept it, and no pod was outdated by its template."""
         world = without_images(size=size, **storage)
         world.edit(version=wanted)
 
@@ -172,21 +173,21 @@ class TestTicketsWereSpent:
         assert {pod.version for pod in world.pods.values()} == {wanted}
         assert len(world.members) == 1
 
-    def test_without_an_edit_no_pod_is_made_again(self) -> None:
+    def test_without_an_edit_no_pod_is_recreated(self) -> None:
         world = without_images()
         world.history.clear()
 
         assert isinstance(drive(world), Wait)
         assert world.history == []
 
-    def test_a_version_that_the_spec_names_no_more_is_left_too(self) -> None:
+    def test_a_version_that_is_removed_from_the_spec_is_replaced_by_the_default(self) -> None:
         world = without_images()
         del world.body["spec"]["version"]
 
         assert drive(world) == Settled()
         assert world.record.version == RIGHT
 
-    def test_where_one_may_have_data_none_is_made_again(self) -> None:
+    def test_no_pod_is_recreated_if_one_may_have_data(self) -> None:
         world = without_images()
         world.edit(version=RIGHT)
         seen = world.observe()
@@ -195,7 +196,7 @@ class TestTicketsWereSpent:
         for sign in ("etcd_started", "has_data"):
             assert attempts.look_again(with_pod(seen, 1, **{sign: True})) is None
 
-    def test_only_pods_that_lack_their_image_are_made_again(self) -> None:
+    def test_only_pods_that_lack_their_image_are_recreated(self) -> None:
         world = without_images()
         world.edit(version=RIGHT)
         seen = with_pod(world.observe(), 0, deleting=True)
@@ -208,7 +209,7 @@ class TestTicketsWereSpent:
 
 class TestTooLate:
     def half(self, version: str = RIGHT) -> World:
-        """c-0 runs alone, as no node has room for the others."""
+        """c-0 runs alone, because no node has room for the others."""
         world = World(body(3, version=version))
         world.stuck = {1, 2}
         for _ in range(30):
@@ -219,7 +220,7 @@ class TestTooLate:
         assert world.data(0) is not None
         return world
 
-    def test_an_edited_size_that_is_not_taken_is_told_of_with_the_way_out(self) -> None:
+    def test_a_size_edit_that_is_not_applied_is_reported_with_what_to_do(self) -> None:
         world = self.half()
         world.edit(size=1)
 
@@ -246,7 +247,7 @@ class TestTooLate:
             ),
         ],
     )
-    def test_what_etcd_has_begun_with_stays(self, edit: dict[str, object], words: str) -> None:
+    def test_what_the_members_began_with_stays(self, edit: dict[str, object], words: str) -> None:
         world = self.half()
         first = world.record
         world.edit(**edit)
@@ -257,7 +258,7 @@ class TestTooLate:
         assert rest.message.startswith(words)
         assert world.record == first
 
-    def test_once_it_has_formed_the_edit_is_carried_out(self) -> None:
+    def test_the_edit_is_applied_once_the_cluster_has_formed(self) -> None:
         world = self.half()
         world.edit(version="3.6.14", size=1)
         assert isinstance(drive(world), Hold)
@@ -270,7 +271,7 @@ class TestTooLate:
         assert world.pods[0].version == "3.6.14"
         assert sorted(world.pods) == [0]
 
-    def test_nobody_is_told_while_it_is_on_its_way(self) -> None:
+    def test_nothing_is_reported_while_the_cluster_is_still_forming(self) -> None:
         world = self.half()
         world.edit(size=1)
         for ordinal in (1, 2):
@@ -282,13 +283,13 @@ class TestTooLate:
         assert isinstance(decide(aged), Hold)
 
     @pytest.mark.parametrize("old", [True, False])
-    def test_a_cluster_that_is_as_its_spec_says_is_not_held(self, old: bool) -> None:
+    def test_a_cluster_that_is_as_declared_is_not_held(self, old: bool) -> None:
         seen = self.half().observe()
         aged = replace(seen, pods=tuple(replace(pod, age=300.0) for pod in seen.pods))
 
         assert attempts.not_taken(aged if old else seen) is None
 
-    def test_of_certificates_that_are_missing_the_edit_is_told_as_well(self) -> None:
+    def test_the_edit_is_reported_beside_missing_certificates(self) -> None:
         world = World(body(1, TLS={"static": {"member": {"peerSecret": "old"}}}))
         world.apply(until(world, "push c-0 new"))
         world.cut_off = True
@@ -310,7 +311,7 @@ class TestTooLate:
             step.message
         )
 
-    def test_no_claims_are_spoken_of_where_there_are_none(self) -> None:
+    def test_claims_are_not_mentioned_where_there_are_none(self) -> None:
         world = without_images(pod={"emptyDir": {}})
         world.edit(size=1)
 
@@ -320,8 +321,9 @@ class TestTooLate:
         assert "or delete the EtcdCluster, and create it again" in rest.message
 
 
-def test_another_attempt_leaves_no_pod_out_that_is_there() -> None:
-    """The StatefulSet keeps its replicas until there is a member list; then the two can go."""
+def test_a_new_attempt_includes_every_existing_pod() -> None:
+    """The StatefulSet keeps its replicas until there is a member list; only then are the two
+    members removed."""
     world = without_images()
     for ordinal in range(3):
         world.empty(ordinal)
@@ -338,7 +340,7 @@ def test_another_attempt_leaves_no_pod_out_that_is_there() -> None:
     assert sorted(world.pods) == [0]
 
 
-def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
+def test_nothing_here_applies_to_a_formed_cluster() -> None:
     seen = formed(3).observe()
     edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))
     asked = replace(seen, cluster=edited, etcd=None, statuses={})
@@ -349,8 +351,9 @@ def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
     assert attempts.in_words(asked) == ""
 
 
-def test_a_run_that_may_still_have_its_ticket_has_not_spent_it() -> None:
-    """The operator died between the ledger and the ticket: the same run waits for it."""
+def test_a_run_that_may_still_get_its_ticket_has_not_spent_it() -> None:
+    """The operator died after it wrote the ledger and before it pushed the ticket. The same run
+    still waits."""
     world = World(body(3))
     until(world, "push c-0 new")
     seen = world.observe()

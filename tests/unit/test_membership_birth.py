@@ -1,7 +1,7 @@
 """From nothing to a settled cluster, with the operator killed at every point.
 
-The operator keeps no state: `decide` is called again with whatever exists. So a crash before a step
-is the same call again, and a crash after it, or a lost answer, is a stale view of the world.
+The operator keeps no state: `decide` is called again with whatever exists. A crash before a step
+therefore repeats the same call, and a crash after it, or a lost answer, leaves a stale view.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_the_whole_chain_of_a_cluster_of_three() -> None:
     ]
 
 
-def test_with_an_empty_dir_the_pod_is_recorded_in_place_of_the_claim() -> None:
+def test_with_an_empty_dir_the_member_is_recorded_on_the_pod() -> None:
     assert labels(formed(1, pod={"emptyDir": {}}).history) == [
         "CreateSecret",
         "Service c",
@@ -94,7 +94,7 @@ def test_with_an_empty_dir_the_pod_is_recorded_in_place_of_the_claim() -> None:
 
 @STORAGE
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_overtakes_what_must_come_before_it(size: int, storage: dict) -> None:
+def test_steps_that_depend_on_each_other_are_in_order(size: int, storage: dict) -> None:
     history = formed(size, **storage).history
     at = {label: index for index, label in reversed(list(enumerate(labels(history))))}
 
@@ -134,7 +134,7 @@ def test_the_same_view_always_leads_to_the_same_step(storage: dict) -> None:
 def test_a_step_whose_answer_was_lost_conflicts_or_changes_nothing(
     size: int, storage: dict
 ) -> None:
-    """The operator was killed after the write and asks again with the view from before it."""
+    """The operator is killed after the write, and its successor decides from the view before it."""
     world = World(body(size, **storage))
     for _ in range(60):
         stale = world.observe()
@@ -162,7 +162,7 @@ def _apply_again(world: World, step: Step) -> None:
 
 
 def _state(world: World) -> object:
-    """Everything but the versions that a repeated server-side apply may count up."""
+    """The state without the versions, which a repeated server-side apply may increase."""
     objects = copy.deepcopy(world.objects)
     for one in objects.values():
         del one["metadata"]["resourceVersion"]
@@ -170,10 +170,11 @@ def _state(world: World) -> object:
 
 
 @STORAGE
-def test_two_operators_that_take_turns_with_old_views_still_come_to_one_cluster(
+def test_two_operators_with_old_views_still_form_one_cluster(
     storage: dict,
 ) -> None:
-    """No lease, no order: each acts on what it saw one step before the other wrote."""
+    """There is no Lease and no order: each acts on what it saw one step before the other's
+    write."""
     world = World(body(3, **storage))
     views = [world.observe(), world.observe()]
     for turn in range(200):
@@ -189,7 +190,7 @@ def test_two_operators_that_take_turns_with_old_views_still_come_to_one_cluster(
     assert len(world.members) == 1
 
 
-def test_the_operator_may_die_at_every_point_and_stay_away_while_the_world_goes_on() -> None:
+def test_the_operator_may_die_at_any_step_and_stay_away_for_a_while() -> None:
     for point in range(1, 13):
         world = World(body(3))
         for _ in range(40):
@@ -204,7 +205,7 @@ def test_the_operator_may_die_at_every_point_and_stay_away_while_the_world_goes_
 
 
 @pytest.mark.parametrize("point", range(12))
-def test_every_pod_restarts_at_any_point_and_the_cluster_still_forms_or_says_why(
+def test_all_pods_may_restart_at_any_point_and_the_cluster_forms_or_says_why_not(
     point: int,
 ) -> None:
     world = World(body(3))
@@ -223,7 +224,7 @@ def test_every_pod_restarts_at_any_point_and_the_cluster_still_forms_or_says_why
         assert rest == Settled()
 
 
-def test_what_is_in_the_record_is_what_the_members_get() -> None:
+def test_members_get_what_is_in_the_record() -> None:
     world = formed(3)
     pushes = [step for step in world.history if isinstance(step, PushTicket)]
 
@@ -234,7 +235,7 @@ def test_what_is_in_the_record_is_what_the_members_get() -> None:
     )
 
 
-def test_the_token_holds_the_uid_so_that_the_same_name_again_is_another_cluster() -> None:
+def test_a_cluster_that_is_created_again_has_another_token() -> None:
     first, second = formed(3).record, formed(3, uid="another-uid").record
 
     assert first.token.startswith("4be0f3a2-")
@@ -242,7 +243,7 @@ def test_the_token_holds_the_uid_so_that_the_same_name_again_is_another_cluster(
     assert not {one.member_id for one in first.members} & {one.member_id for one in second.members}
 
 
-def test_a_size_that_is_edited_once_tickets_are_out_does_not_change_what_was_recorded() -> None:
+def test_a_size_that_is_edited_after_the_first_tickets_does_not_change_the_record() -> None:
     world = World(body(3))
     world.apply(until(world, "ledger 3"))
     world.edit(size=5)
@@ -264,7 +265,7 @@ class TestGathering:
             world.apply(step) if is_write(step) else world.turn()
         return world
 
-    def test_no_ticket_goes_out_before_every_pod_waits(self) -> None:
+    def test_no_ticket_is_pushed_before_every_pod_waits(self) -> None:
         world = self.world()
         world.pods[2].silent = True
 
@@ -272,7 +273,7 @@ class TestGathering:
 
         assert step == Wait("pod c-2 to answer from its init container start")
 
-    def test_a_pod_that_is_not_made_yet_is_waited_for(self) -> None:
+    def test_a_pod_that_does_not_exist_yet_is_waited_for(self) -> None:
         world = self.world()
         del world.pods[1]
 
@@ -280,7 +281,7 @@ class TestGathering:
             "pod c-1 to be created; the Events of StatefulSet c say what keeps it"
         )
 
-    def test_all_tickets_are_due_once_all_wait(self) -> None:
+    def test_all_tickets_are_due_once_every_pod_waits(self) -> None:
         step = decide(self.world().observe())
 
         assert isinstance(step, WriteBootstrap)
@@ -288,7 +289,8 @@ class TestGathering:
         assert step.reason == "start tickets are entered in the ledger for c-0, c-1, c-2"
 
     def test_a_pod_that_has_taken_its_ticket_is_not_waited_for(self) -> None:
-        """It answers no more, and its etcd does not run yet: the others' tickets went out late."""
+        """Its `start` no longer answers and its etcd does not run yet, so the others' tickets were
+        late."""
         world = self.world()
         while labels(world.history)[-1:] != ["push c-0 new"]:
             world.apply(decide(world.observe()))
@@ -331,7 +333,7 @@ class TestGathering:
         assert isinstance(step, WriteBootstrap)
         assert len(step.record.issued) == 2
 
-    def test_a_pod_that_runs_already_ends_the_gathering(self) -> None:
+    def test_a_pod_that_already_runs_ends_the_gathering(self) -> None:
         world = World(body(3))
         world.stuck = {1, 2}
         drive(world)
@@ -358,7 +360,7 @@ class TestGathering:
         assert len(step.record.issued) == 2
 
 
-def test_a_pod_that_never_gets_up_does_not_keep_the_others_from_forming() -> None:
+def test_a_pod_that_never_starts_does_not_keep_the_others_from_forming() -> None:
     world = World(body(3))
     world.stuck = {1}
 
@@ -385,7 +387,7 @@ def test_a_late_first_member_joins_as_existing_with_the_id_it_was_given_in_advan
     assert push.ticket.initial_cluster == world.record.initial_cluster
 
 
-def test_a_late_first_member_that_is_off_the_list_joins_as_another_one() -> None:
+def test_a_late_first_member_that_was_removed_joins_as_a_new_member() -> None:
     world = World(body(3))
     world.stuck = {2}
     drive(world)
@@ -420,8 +422,8 @@ def test_a_late_first_member_waits_for_a_quorum_to_answer() -> None:
     assert world.data(2) is None
 
 
-def test_a_damaged_log_before_the_latch_is_named() -> None:
-    """Its data may be all there is, so a human has to give it up."""
+def test_a_damaged_log_before_the_latch_is_reported() -> None:
+    """Its data may be the only copy, so a human has to give it up."""
     world = World(body(2))
     world.apply(until(world, "push c-0 new"))
     world.claims[0].damaged = "cut short"
@@ -435,8 +437,9 @@ def test_a_damaged_log_before_the_latch_is_named() -> None:
     assert world.record.attempt == 1
 
 
-def test_that_data_is_damaged_before_the_latch_came_and_went_with_each_crash() -> None:
-    """By etcd's own last words, while the kubelet tried it once more; so did the Event."""
+def test_a_report_of_damaged_data_before_the_latch_came_and_went_with_each_crash() -> None:
+    """While the kubelet started etcd again, its last error no longer counted. The Event came and
+    went too."""
     world = World(body(2))
     world.stuck = {1}
     drive(world)
@@ -450,8 +453,9 @@ def test_that_data_is_damaged_before_the_latch_came_and_went_with_each_crash() -
     assert labels([decide(with_pod(again, 1, age=99.0, **DOWN))]) == ["restart c-1"]
 
 
-def test_a_volume_that_cannot_be_read_took_turns_with_damaged_data_at_each_crash() -> None:
-    """Pods were gone through by ordinal, but those that are tried again came last."""
+def test_two_reports_about_two_pods_alternated_with_each_crash() -> None:
+    """c-1 has an unreadable volume and c-0 damaged data. Pods were checked by ordinal, but one that
+    was just being started again came last."""
     world = World(body(2))
     world.stuck = {1}
     drive(world)
@@ -467,8 +471,8 @@ def test_a_volume_that_cannot_be_read_took_turns_with_damaged_data_at_each_crash
     assert decide(with_pod(crashes, 0, crashing=False, **TRIED_AGAIN)) == told
 
 
-def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for_them() -> None:
-    """c-0 runs alone and can do nothing about it; c-1 cannot be scheduled."""
+def test_pods_that_block_the_cluster_are_named_before_pods_that_wait_for_them() -> None:
+    """c-0 runs alone and waits for the others; c-1 cannot be scheduled."""
     world = World(body(3))
     world.stuck = {1, 2}
     drive(world, idle=12)
@@ -479,7 +483,7 @@ def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for
     assert rest == Wait("pod c-1: cannot be scheduled: 0/1 nodes are available")
 
 
-def test_the_first_step_of_all_is_the_secret_with_the_record() -> None:
+def test_the_first_step_is_the_secret_with_the_record() -> None:
     step = decide(World(body(3)).observe())
 
     assert isinstance(step, CreateSecret)
@@ -489,7 +493,7 @@ def test_the_first_step_of_all_is_the_secret_with_the_record() -> None:
     )
 
 
-def test_a_pod_that_is_taken_away_anyway_is_nobodys_concern() -> None:
+def test_a_pod_that_is_being_scaled_away_is_not_reported() -> None:
     """Its volume cannot be read, and the StatefulSet no longer asks for it."""
     seen = formed(3).observe()
     answer = StartAnswer("a-run", Finding("unreadable", "input/output error"))

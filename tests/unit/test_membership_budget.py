@@ -1,6 +1,6 @@
 """The disruption budget: never below a quorum of the voters, and no higher than necessary.
 
-The tiny world checks each write of a budget and each promotion against the rule (`world_rules`).
+The tiny world checks each write of a budget, and each promotion, against the rule (`world_rules`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_it_is_lowered_only_once_the_member_is_off_the_list() -> None:
 
 
 def test_lowering_it_is_decided_twice() -> None:
-    """On an old list it would let go of a pod that a quorum needs."""
+    """With an old member list it would let a pod be evicted that the quorum needs."""
     world = shrunk(5, 3)
     until(world, LABEL)
     lowering = decide(world.observe())
@@ -71,8 +71,9 @@ def test_lowering_it_is_decided_twice() -> None:
     assert not is_final(raising)
 
 
-def test_none_holds_up_drains_before_clients_are_let_in() -> None:
-    """An attempt whose etcd keeps failing is never healthy, and would block them for good."""
+def test_there_is_none_before_clients_are_let_in() -> None:
+    """A cluster whose etcd keeps failing while it forms is never healthy. A budget would block
+    drains for good."""
     world = World(body(3))
     world.cut_off = True
 
@@ -92,7 +93,7 @@ class TestWithoutAMemberList:
 
         assert least(world) == 3
 
-    def test_one_that_was_deleted_is_made_for_all_who_may_vote(self) -> None:
+    def test_a_deleted_one_is_recreated_for_all_possible_voters(self) -> None:
         world = formed(5)
         world.edit(size=3)
         world.cut_off = True
@@ -102,7 +103,7 @@ class TestWithoutAMemberList:
 
         assert least(world) == 3
 
-    def test_one_that_asks_for_a_share_is_made_to_count(self) -> None:
+    def test_a_percentage_is_replaced_by_a_number(self) -> None:
         world = formed(3)
         world.objects["PodDisruptionBudget", "c"]["spec"]["minAvailable"] = "50%"
         world.cut_off = True
@@ -137,7 +138,7 @@ class TestAltered:
 
         assert world.objects["PodDisruptionBudget", "c"]["spec"][field] == before
 
-    def test_another_owners_is_left_alone_and_keeps_nothing_up(self) -> None:
+    def test_one_of_another_owner_is_left_alone_and_blocks_nothing(self) -> None:
         world = World(body(3))
         world.foreign = (Foreign("PodDisruptionBudget", "c", "nobody (it has no owner)"),)
 
@@ -151,7 +152,7 @@ class TestAltered:
 
 
 def test_only_pods_of_members_count() -> None:
-    """The Job of a recovery, or another cluster's pods, would be counted as members that serve."""
+    """Otherwise pods of a recovery Job or of another cluster would count as serving members."""
     seen = formed(3).observe()
     selector = budget.manifest(seen)["spec"]["selector"]["matchLabels"]
 
@@ -160,14 +161,14 @@ def test_only_pods_of_members_count() -> None:
     assert not selector.items() <= naming.labels("d").items()
 
 
-def test_a_settled_cluster_writes_it_no_more() -> None:
+def test_in_a_settled_cluster_it_is_not_written_again() -> None:
     seen: Observation = formed(3).observe()
 
     assert not isinstance(decide(seen), ApplyChild)
 
 
-def test_pods_that_are_not_ready_are_let_go_only_while_a_quorum_is() -> None:
-    """In every election none is Ready for a moment, and a drain must not take them all then."""
+def test_unready_pods_may_be_evicted_only_while_a_quorum_is_ready() -> None:
+    """During an election no pod is Ready for a moment. A drain must not evict all of them then."""
     spec = budget.manifest(formed(3).observe())["spec"]
 
     assert spec["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"

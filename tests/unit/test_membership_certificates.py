@@ -75,9 +75,9 @@ def without_stateful_set(world: TlsWorld) -> None:
 
 
 class TestARunningCluster:
-    """Certificates are good for those that run, and perhaps not for one that starts."""
+    """Certificates that still work for running members, but may not for one that starts."""
 
-    def test_no_member_is_defragmented_that_might_be_restarted_for_its_silence(self) -> None:
+    def test_no_member_is_defragmented_because_its_silence_may_restart_it(self) -> None:
         world = spoiled()
         world.etcd.sizes = dict.fromkeys(world.etcd.members, (1000 * MIB, 300 * MIB))
 
@@ -85,7 +85,7 @@ class TestARunningCluster:
 
         assert world.history == []
 
-    def test_at_rest_it_is_said(self) -> None:
+    def test_at_rest_they_are_reported(self) -> None:
         world = spoiled()
 
         rests(world)
@@ -101,7 +101,7 @@ class TestARunningCluster:
 
         assert sorted(one.split()[0] for one in labels(world.history)) == sorted(kinds)
 
-    def test_objects_are_put_back_beside_a_growth_that_must_wait(self) -> None:
+    def test_objects_are_put_back_while_growth_waits(self) -> None:
         world = spoiled()
         world.edit(size=5)
         del world.objects["Service", "c-client"]
@@ -110,8 +110,8 @@ class TestARunningCluster:
 
         assert labels(world.history) == ["Service c-client"]
 
-    def test_a_lost_member_is_taken_off_the_list_and_not_replaced_yet(self) -> None:
-        """As long as it is listed, one more loss takes the quorum."""
+    def test_a_lost_member_is_removed_and_not_replaced_yet(self) -> None:
+        """As long as it is listed, one more loss costs the quorum."""
         world = spoiled()
         emptied(world)
 
@@ -148,10 +148,11 @@ class TestARunningCluster:
         assert drive(world, idle=2) == Settled()
 
     @pytest.mark.parametrize("happens", [emptied, edited, grown, upgraded, without_stateful_set])
-    def test_no_question_that_leads_to_a_start_lacks_its_mark(
+    def test_every_question_that_leads_to_a_start_is_marked_as_one(
         self, happens: Callable[[TlsWorld], None]
     ) -> None:
-        """Tickets are written down, and versions, before any pod starts by them."""
+        """Tickets and versions are written down before a pod starts with them, so those writes must
+        wait too."""
         world = spoiled()
         world.problem = ""
         happens(world)
@@ -181,7 +182,7 @@ class TestARunningCluster:
         assert (len(world.record.issued), len(world.history)) == (issued, done)
 
     def test_a_recovery_that_is_asked_for_waits_for_the_certificates(self) -> None:
-        """They may be all that the quorum was lost by."""
+        """The certificates may be the only reason why the quorum is lost."""
         world = spoiled()
         for ordinal in (1, 2):
             world.claims[ordinal].data = None
@@ -194,7 +195,7 @@ class TestARunningCluster:
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
         assert world.record.epoch == 1
 
-    def test_what_else_holds_it_is_said_besides(self) -> None:
+    def test_another_hold_is_reported_beside_them(self) -> None:
         world = spoiled()
         for ordinal in (1, 2):
             world.claims[ordinal].data = None
@@ -202,7 +203,7 @@ class TestARunningCluster:
 
         assert "Also, QuorumLost: the data of c-1, c-2 is lost" in rests(world).message
 
-    def test_a_pause_comes_first(self) -> None:
+    def test_a_pause_is_reported_first(self) -> None:
         world = spoiled()
         world.edit(paused=True)
 
@@ -217,13 +218,13 @@ class TestForHowMany:
         needs = {need.role: need for need in provided_needs(seen)}
         return {name.partition(".")[0] for name in needs["peer"].names}
 
-    def test_all_that_are_declared(self) -> None:
+    def test_for_all_declared_members(self) -> None:
         world = spoiled()
         world.edit(size=5)
 
         assert self.names(world.observe()) == {f"c-{one}" for one in range(5)}
 
-    def test_members_that_are_about_to_go_are_still_dialled(self) -> None:
+    def test_for_members_that_will_be_removed_too(self) -> None:
         world = spoiled(5)
         world.edit(size=3)
 
@@ -237,7 +238,7 @@ class TestForHowMany:
         assert len(self.names(replace(seen, etcd=None))) == 5
         assert len(self.names(replace(seen, pods=()))) == 5
 
-    def test_a_cluster_with_managed_ones_needs_none_of_the_users(self) -> None:
+    def test_a_cluster_with_managed_certificates_needs_no_secrets_of_the_user(self) -> None:
         world = TlsWorld(body(3, TLS={"peer": "Managed", "client": "Managed"}))
 
         assert provided_needs(world.observe()) == ()

@@ -1,4 +1,4 @@
-"""Versions that do not run: going back from half-way, and continuing without a quorum."""
+"""Versions that do not run: going back half-way, and continuing without a quorum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSING = "3.7.9"
 
 
 def steps(world: World, count: int = 40) -> Step:
-    """So many rounds, whatever goes on for ever."""
+    """Runs up to so many rounds, for worlds that never come to rest."""
     for _ in range(count):
         step = decide(world.observe())
         world.apply(step) if is_write(step) else world.turn()
@@ -39,7 +39,7 @@ def all_made_again(world: World) -> None:
 class TestAnotherPatch:
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("after", ["3.6.15", "3.6.13"])
-    def test_was_never_taken_where_the_image_had_gone_from_the_registry(
+    def test_was_never_taken_where_the_image_was_missing_from_the_registry(
         self, after: str, size: int
     ) -> None:
         world = running(MIDDLE, size)
@@ -54,7 +54,7 @@ class TestAnotherPatch:
         assert world.record.before == ""
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_was_never_taken_where_etcd_failed_on_a_bug_that_it_mends(self, size: int) -> None:
+    def test_was_never_taken_where_it_fixes_the_bug_that_etcd_failed_on(self, size: int) -> None:
         world = running(MIDDLE, size)
         world.failing = {MIDDLE}
         all_made_again(world)
@@ -66,7 +66,7 @@ class TestAnotherPatch:
         assert versions(world) == [f"{MIDDLE[:4]}15"] * size
 
     @pytest.mark.parametrize("size", [1, 2, 3])
-    def test_nor_half_way_to_another_minor(self, size: int) -> None:
+    def test_was_never_taken_half_way_to_another_minor(self, size: int) -> None:
         world = changing(MIDDLE, NEW, size)
         world.failing = {NEW}
         steps(world)
@@ -81,8 +81,8 @@ class TestAnotherPatch:
         assert versions(world) == ["3.7.4"] * size
 
     @pytest.mark.parametrize("sign", ["crashing", "image_missing"])
-    def test_nor_with_a_quorum_where_one_member_fails(self, sign: str) -> None:
-        """It never served, and the edit waited for just that."""
+    def test_was_never_taken_where_one_member_failed_beside_a_quorum(self, sign: str) -> None:
+        """The edit waited for that member to serve, which it never did."""
         world = running(MIDDLE)
         world.edit(version="3.6.15")
         seen = with_pod(world.observe(), 2, ready=False)
@@ -92,10 +92,10 @@ class TestAnotherPatch:
 
 
 class TestANewMinorThatFails:
-    """Its etcd starts, so that nobody can tell by the image that it has changed nothing."""
+    """Its etcd starts, so the image does not prove that it has left the data unchanged."""
 
     @pytest.mark.parametrize("size", [2, 3, 5])
-    def test_it_was_not_left_again_while_no_leader_answered(self, size: int) -> None:
+    def test_going_back_was_impossible_while_no_leader_answered(self, size: int) -> None:
         world = changing(MIDDLE, NEW, size)
         world.failing = {NEW}
         steps(world)
@@ -112,7 +112,7 @@ class TestANewMinorThatFails:
         assert world.etcd.minor == "3.6"
 
     def half_way(self) -> Observation:
-        """c-2 runs the newer one, and nobody leads."""
+        """c-2 runs the newer minor, and there is no leader."""
         world = changing(MIDDLE, NEW)
         world.apply(until(world, "restart c-2"))
         steps(world, 3)
@@ -122,7 +122,7 @@ class TestANewMinorThatFails:
             seen = with_status(seen, ordinal, leader_id=0)
         return replace(seen, etcd=None)
 
-    def test_one_voter_of_the_minor_before_is_enough(self) -> None:
+    def test_one_voter_of_the_old_minor_is_enough(self) -> None:
         step = going_back.go_back(self.half_way())
 
         assert isinstance(step, WriteBootstrap)
@@ -132,19 +132,19 @@ class TestANewMinorThatFails:
     @pytest.mark.parametrize(
         "said", [{"learner": True}, {"member_id": 7}, {"version": NEW}], ids=str
     )
-    def test_the_word_of_one_that_is_no_voter_of_it_does_not_count(
+    def test_a_member_that_is_no_voter_of_the_old_minor_proves_nothing(
         self, said: dict[str, object]
     ) -> None:
         assert going_back.go_back(with_status(self.half_way(), 0, **said)) is None
 
-    def test_nor_that_of_one_that_goes_or_whose_volume_does(self) -> None:
+    def test_a_pod_or_claim_that_is_being_deleted_proves_nothing(self) -> None:
         seen = self.half_way()
         claims = tuple(replace(one, deleting=True) for one in seen.claims)
 
         assert going_back.go_back(with_pod(seen, 0, deleting=True)) is None
         assert going_back.go_back(replace(seen, claims=claims)) is None
 
-    def test_nor_that_of_one_that_is_off_the_list(self) -> None:
+    def test_a_member_off_the_list_proves_nothing(self) -> None:
         world = changing(MIDDLE, NEW)
         world.etcd.move_leader(world.data(0).member_id)
         until(world, "restart c-0")
@@ -157,7 +157,7 @@ class TestANewMinorThatFails:
         listed = replace(seen.etcd, members=others)
         assert going_back.go_back(replace(seen, etcd=listed)) is None
 
-    def test_nor_that_of_an_ordinal_that_is_to_go(self) -> None:
+    def test_an_ordinal_beyond_the_replicas_proves_nothing(self) -> None:
         seen = self.half_way()
         assert seen.stateful_set is not None
         fewer = {**seen.stateful_set, "spec": {**seen.stateful_set["spec"], "replicas": 0}}
@@ -165,7 +165,7 @@ class TestANewMinorThatFails:
         assert going_back.go_back(replace(seen, stateful_set=fewer)) is None
 
     @pytest.mark.parametrize("wanted", [MIDDLE, OLD])
-    def test_of_one_member_it_stays_and_says_so(self, wanted: str) -> None:
+    def test_a_cluster_of_one_stays_and_says_so(self, wanted: str) -> None:
         world = changing(MIDDLE, NEW, 1)
         world.failing = {NEW}
         steps(world)
@@ -183,8 +183,9 @@ class TestANewMinorThatFails:
         assert drive(world) == Settled()
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_that_its_version_fails_came_and_went_with_each_crash(self, size: int) -> None:
-        """For the moment in which the kubelet tries it again; so did the Event."""
+    def test_the_report_of_a_failing_version_came_and_went_with_each_crash(self, size: int) -> None:
+        """It was gone while the kubelet started the container again. The Event came and went
+        too."""
         world = changing(MIDDLE, NEW, size)
         world.edit(version=OLD)
         seen = replace(world.observe(), etcd=None, statuses={})
@@ -199,8 +200,8 @@ class TestANewMinorThatFails:
             seen = with_pod(seen, ordinal, **TRIED_AGAIN, crashing=False)
             assert decide(seen) == told
 
-    def test_a_patch_is_not_taken_in_haste_as_one_is_tried_again(self) -> None:
-        """It may come up; and then there are gates."""
+    def test_a_patch_is_not_taken_while_a_container_is_being_started_again(self) -> None:
+        """It may come up, and then the usual checks apply."""
         world = running(MIDDLE)
         world.edit(version="3.6.15")
         seen = without_status(world.observe(), 1)
@@ -208,7 +209,7 @@ class TestANewMinorThatFails:
 
         assert going_back.go_back(with_pod(seen, 1, **TRIED_AGAIN)) is None
 
-    def test_a_loss_of_the_quorum_comes_first_with_these_words_beside_it(self) -> None:
+    def test_a_lost_quorum_is_reported_first_and_the_failing_version_beside_it(self) -> None:
         world = changing(MIDDLE, NEW)
         world.failing = {NEW}
         steps(world)
@@ -223,7 +224,7 @@ class TestANewMinorThatFails:
         assert rest.reason == "QuorumLost"
         assert "stays with etcd 3.7.3: the minor changes only while every" in rest.message
 
-    def test_no_word_before_it_has_formed_or_of_data_of_an_unknown_version(
+    def test_nothing_is_reported_before_the_cluster_has_formed_or_if_the_version_is_only_assumed(
         self,
     ) -> None:
         wait = Wait("a quorum")
@@ -237,15 +238,17 @@ class TestANewMinorThatFails:
 
         assert isinstance(going_back.besides(failing, wait), Hold)
 
-    def test_no_word_where_nothing_fails_but_a_quorum_is_away_for_a_moment(self) -> None:
+    def test_nothing_is_reported_if_no_member_fails_and_the_quorum_is_away_for_a_moment(
+        self,
+    ) -> None:
         seen = replace(changing(MIDDLE, NEW).observe(), etcd=None)
 
         assert isinstance(decide(seen), Wait)
 
 
 class TestDataOfTheNewerMinor:
-    def test_was_given_to_the_older_as_all_pods_lacked_the_image(self) -> None:
-        """c-0 was lost and could not be placed, so the way back stayed on record."""
+    def test_was_given_to_the_older_minor_when_no_pod_had_its_image(self) -> None:
+        """c-0 was lost and could not be scheduled, so the record still allowed to go back."""
         world = changing(OLD, MIDDLE)
         world.apply(until(world, "restart c-0"))
         world.stuck = {0}
@@ -264,7 +267,7 @@ class TestDataOfTheNewerMinor:
         assert f"etcd 3.6 may have changed the data, and {OLD} could not" in rest.message
         assert world.record.version == MIDDLE
 
-    def test_it_is_on_record_only_once_nobody_of_the_minor_before_answers(self) -> None:
+    def test_it_is_recorded_only_once_no_member_of_the_old_minor_is_left(self) -> None:
         world = changing(MIDDLE, NEW)
         noted: list[int] = []
 
@@ -280,7 +283,7 @@ class TestDataOfTheNewerMinor:
     @pytest.mark.parametrize(
         ("before", "now", "wanted"), [(OLD, MIDDLE, NEW), (NEW, MIDDLE, OLD), (MIDDLE, NEW, OLD)]
     )
-    def test_an_edit_over_two_minors_is_no_way_out(
+    def test_an_edit_across_two_minors_is_not_applied(
         self, before: str, now: str, wanted: str
     ) -> None:
         world = changing(before, now, 1)
@@ -291,8 +294,9 @@ class TestDataOfTheNewerMinor:
         assert drive(world).reason.startswith("VersionFails")
         assert world.record.version == now
 
-    def test_what_was_written_below_it_is_left_again_upwards(self) -> None:
-        """It ran while the cluster was paused, and nobody knew; now the older one fails on it."""
+    def test_a_record_below_the_version_of_the_data_can_be_raised_again(self) -> None:
+        """The newer minor ran unseen while the cluster was paused, and the record went back to the
+        older one, which now fails on the data."""
         world = running(MIDDLE, 1)
         world.bad_images = {MIDDLE}
         all_made_again(world)
@@ -310,7 +314,7 @@ class TestDataOfTheNewerMinor:
         assert drive(world) == Settled()
         assert versions(world) == ["3.6.15"]
 
-    def test_and_how_is_told(self) -> None:
+    def test_a_failing_downgrade_says_which_version_to_set(self) -> None:
         world = changing(OLD, MIDDLE, 1)
         world.bad_images = {MIDDLE}
         drive(world)
@@ -326,7 +330,8 @@ class TestDataOfTheNewerMinor:
 
 
 class TestAPodThatCameUpWithTheNewerMinor:
-    """Back from half-way was on record, not yet in the template, as the only pod was deleted."""
+    """The only pod was deleted after the record went back to the old version and before the
+    template did."""
 
     def came_up(self, *, led: bool) -> World:
         world = changing(MIDDLE, NEW, 1)
@@ -338,7 +343,7 @@ class TestAPodThatCameUpWithTheNewerMinor:
         assert versions(world) == [NEW]
         return world
 
-    def test_was_restarted_with_the_older_one_before_a_leader_was_heard(self) -> None:
+    def test_was_restarted_with_the_older_one_before_a_leader_answered(self) -> None:
         world = self.came_up(led=False)
         seen = world.observe()
         pods = tuple(replace(pod, ready=False) for pod in seen.pods)
@@ -347,8 +352,8 @@ class TestAPodThatCameUpWithTheNewerMinor:
         assert isinstance(step, Wait)
         assert going_back.lowers_blindly(seen, parse_version(NEW))
 
-    def test_goes_down_as_etcd_allows_it(self) -> None:
-        """The template follows first once the data has the older format."""
+    def test_is_downgraded_the_way_etcd_allows(self) -> None:
+        """The template changes only once the data has the older format."""
         world = self.came_up(led=True)
         world.history.clear()
 
@@ -357,7 +362,7 @@ class TestAPodThatCameUpWithTheNewerMinor:
         assert told == ["EnableDowngrade", "StatefulSet c"]
         assert versions(world) == [MIDDLE]
 
-    def test_is_stopped_for_a_recovery_all_the_same(self) -> None:
+    def test_is_stopped_for_a_recovery_anyway(self) -> None:
         seen = self.came_up(led=False).observe()
         assert seen.secret is not None
         assert seen.secret.bootstrap is not None
@@ -372,7 +377,7 @@ class TestADowngradeThatFails:
     @pytest.mark.parametrize("size", [1, 2, 3])
     @pytest.mark.parametrize(("before", "after"), [(MIDDLE, "3.5.99"), (NEW, "3.6.99")])
     @pytest.mark.parametrize("why", ["bad_images", "failing"])
-    def test_was_not_taken_back_without_a_quorum(
+    def test_could_not_be_undone_without_a_quorum(
         self, why: str, before: str, after: str, size: int
     ) -> None:
         world = changing(before, after, size)
@@ -388,7 +393,8 @@ class TestADowngradeThatFails:
 
     @pytest.mark.parametrize("why", ["bad_images", "failing"])
     def test_goes_on_to_another_patch_without_a_quorum(self, why: str) -> None:
-        """The other member has not been restarted yet, and nobody tells what its data is."""
+        """The other member has not been restarted yet, and nothing says which format its data
+        has."""
         world = changing(NEW, "3.6.99", 2)
         setattr(world, why, {"3.6.99"})
         steps(world)
@@ -399,8 +405,8 @@ class TestADowngradeThatFails:
         assert drive(world) == Settled()
         assert versions(world) == [MIDDLE] * 2
 
-    def test_down_again_needs_a_quorum(self) -> None:
-        """The higher one may have begun to write its own format."""
+    def test_going_down_again_needs_a_quorum(self) -> None:
+        """The newer etcd may already have written its own format."""
         world = changing(NEW, "3.6.99", 1)
         world.bad_images = {"3.6.99"}
         drive(world)
@@ -415,7 +421,7 @@ class TestADowngradeThatFails:
 
 
 def recoverable() -> RecoveryWorld:
-    """Three members at rest, of which a human may ask for a recovery."""
+    """A settled cluster of three for which a recovery can be requested."""
     world = RecoveryWorld(body(3, version=MIDDLE))
     assert drive(world, idle=2) == Settled()
     return world
@@ -438,7 +444,7 @@ class TestRecovering:
         return world
 
     @pytest.mark.parametrize("wanted", [MIDDLE, "3.6.15", NEW])
-    def test_the_version_was_frozen_by_its_job(self, wanted: str) -> None:
+    def test_the_recovery_job_froze_the_version(self, wanted: str) -> None:
         world = self.stuck()
 
         world.edit(version=wanted)
@@ -448,7 +454,7 @@ class TestRecovering:
         assert world.record.survivor == ""
 
     @pytest.mark.parametrize("wanted", [MIDDLE, NEW])
-    def test_nor_did_one_edit_of_both_get_out(self, wanted: str) -> None:
+    def test_editing_the_version_and_the_recovery_together_did_not_help(self, wanted: str) -> None:
         world = self.stuck(asked=False)
         world.body["spec"]["version"] = wanted
         world.ask(0)
@@ -457,7 +463,7 @@ class TestRecovering:
 
         assert versions(world) == [wanted] * 3
 
-    def test_a_survivor_whose_data_the_newer_one_may_have_changed_keeps_it_in_words(self) -> None:
+    def test_a_survivor_whose_data_a_newer_minor_may_have_changed_stays_and_says_so(self) -> None:
         world = self.stuck()
         world.edit(version=NEW)
         world.failing = {NEW}
@@ -471,8 +477,8 @@ class TestRecovering:
         assert "keeps failing. spec.version is 3.6.14, and the" in rest.reason
         assert world.record.version == NEW
 
-    def test_what_is_of_the_older_minor_when_all_are_stopped_stays_so(self) -> None:
-        """The newer one had started beside it."""
+    def test_data_that_was_of_the_older_minor_before_all_pods_stopped_still_is(self) -> None:
+        """The newer minor had started on another member only."""
         world = recoverable()
         world.failing = {NEW}
         world.edit(version=NEW)
@@ -491,7 +497,7 @@ class TestRecovering:
         drive(world)
         assert versions(world) == [MIDDLE] * 3
 
-    def test_nobody_who_answers_when_all_are_stopped_proves_nothing(self) -> None:
+    def test_silence_after_all_pods_stopped_proves_nothing(self) -> None:
         world = recoverable()
         world.edit(version=NEW)
         world.apply(until(world, "restart c-2"))
@@ -514,7 +520,9 @@ class TestRecovering:
             ({"state": "complete", "stranger": "Job of another"}, False),
         ],
     )
-    def test_what_its_job_may_have_done(self, job: dict[str, object], *, wrote: bool) -> None:
+    def test_the_job_may_have_changed_the_data_once_its_etcd_ran(
+        self, job: dict[str, object], *, wrote: bool
+    ) -> None:
         seen = self.stuck().observe()
         assert isinstance(seen.job, Job)
 
@@ -525,8 +533,8 @@ class TestRecovering:
         assert isinstance(going_back.go_back(back), WriteBootstrap) is not wrote
 
 
-def test_a_restore_in_place_hid_the_way_back() -> None:
-    """Its Job waits for the image as well, and without a quorum nothing else was looked at."""
+def test_a_restore_in_place_prevented_going_back() -> None:
+    """Its Job waits for the same image, and without a quorum no other step was considered."""
     world = InPlaceWorld(body(1, version=MIDDLE))
     assert drive(world, idle=2) == Settled()
     world.bad_images = {MISSING}
@@ -547,7 +555,7 @@ def test_a_restore_in_place_hid_the_way_back() -> None:
     assert versions(world) == [MIDDLE]
 
 
-def test_a_restore_in_place_that_could_not_go_on_kept_a_pod_from_its_mended_template() -> None:
+def test_a_stuck_restore_in_place_kept_a_pod_from_its_corrected_template() -> None:
     world = InPlaceWorld(body(1, version=MIDDLE))
     assert drive(world, idle=2) == Settled()
     world.bad_images = {MISSING}
@@ -563,8 +571,9 @@ def test_a_restore_in_place_that_could_not_go_on_kept_a_pod_from_its_mended_temp
     assert world.serving() == {0}
 
 
-def test_an_edit_that_something_else_keeps_was_said_to_be_none_that_may_be() -> None:
-    """As unusable certificates do: the human had asked for another patch, and was told to."""
+def test_an_edit_that_waits_for_something_else_was_reported_as_not_allowed() -> None:
+    """As with unusable certificates: the user had asked for another patch, and was told to ask for
+    one."""
     world = changing(MIDDLE, NEW)
     seen = replace(world.observe(), etcd=None)
     patch = replace(seen, cluster=replace(seen.cluster, version=parse_version("3.6.15")))

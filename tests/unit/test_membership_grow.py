@@ -24,7 +24,8 @@ def grown(before: int, after: int, **spec: object) -> World:
 
 
 def test_the_whole_chain() -> None:
-    """All new pods are made at once and wait; then each joins as a learner and is promoted."""
+    """All new pods are created at once and wait. Then one after the other joins as a learner and is
+    promoted."""
     world = grown(3, 5)
 
     assert drive(world) == Settled()
@@ -46,8 +47,9 @@ def test_the_whole_chain() -> None:
     ]
 
 
-def test_all_others_that_serve_may_be_asked_too() -> None:
-    """etcd issue 14523: the leader may believe for ever that a peer which restarted is away."""
+def test_every_other_serving_member_is_named_as_a_substitute_for_the_leader() -> None:
+    """etcd issue 14523: the leader may believe for good that a peer which restarted is
+    unreachable."""
     world = grown(4, 5)
     until(world, "add c-4")
     seen = world.observe()
@@ -74,7 +76,7 @@ def test_from_any_size_to_any_above(before: int, after: int, storage: dict) -> N
 
 
 def test_never_a_voter_straight_away() -> None:
-    """F8: at 1 -> 2 a second voter that never starts is a lost quorum."""
+    """F8: at 1 -> 2 a second voter that never starts costs the quorum."""
     world = grown(1, 2)
     world.stuck = {1}
     drive(world)
@@ -109,14 +111,14 @@ def test_the_lowest_vacant_ordinal_comes_first() -> None:
 
 @pytest.fixture(scope="module")
 def seen() -> Observation:
-    """c-3 is about to be added."""
+    """A cluster to which c-3 is about to be added."""
     world = grown(3, 4)
     until(world, "add c-3")
     return world.observe()
 
 
 class TestWhoMayJoin:
-    def test_who_waits_empty(self, seen: Observation) -> None:
+    def test_a_pod_that_waits_with_an_empty_volume(self, seen: Observation) -> None:
         step = decide(seen)
 
         assert isinstance(step, MemberAddLearner)
@@ -133,10 +135,10 @@ class TestWhoMayJoin:
         ],
         ids=["silent", "stopping", "not in start", "an image that nobody runs"],
     )
-    def test_no_pod_that_may_not_start(self, seen: Observation, change: dict) -> None:
+    def test_no_pod_that_cannot_start(self, seen: Observation, change: dict) -> None:
         assert not is_write(decide(with_pod(seen, 3, **change)))
 
-    def test_no_pod_whose_claim_is_on_its_way_out(self, seen: Observation) -> None:
+    def test_no_pod_whose_claim_is_being_deleted(self, seen: Observation) -> None:
         going = with_claim(seen, 3, deleting=True)
 
         assert not isinstance(decide(going), MemberAddLearner)
@@ -160,8 +162,8 @@ class TestWhoMayJoin:
 
         assert not isinstance(decide(smaller), MemberAddLearner)
 
-    def test_an_image_that_is_not_served_with_is_not_proven(self) -> None:
-        """The only one that runs it does not serve."""
+    def test_an_image_that_no_serving_member_runs_is_not_proven(self) -> None:
+        """The only member that runs it does not serve."""
         world = grown(5, 6)
         until(world, "add c-5")
         seen = world.observe()
@@ -174,13 +176,14 @@ class TestWhoMayJoin:
 
 
 class TestWhatEtcdWouldRefuse:
-    """It counts as if the new one were there: of 3 voters all must serve, of 5 one may be down."""
+    """etcd counts as if the new member were there: of 3 voters all must serve, of 5 one may be
+    down."""
 
     @pytest.mark.parametrize(
         ("size", "down", "added"),
         [(1, 0, True), (2, 1, False), (3, 1, False), (4, 1, True), (5, 1, True), (5, 2, False)],
     )
-    def test_is_not_asked(self, size: int, down: int, *, added: bool) -> None:
+    def test_is_not_requested(self, size: int, down: int, *, added: bool) -> None:
         world = grown(size, size + 1)
         until(world, f"add c-{size}")
         seen = world.observe()
@@ -193,7 +196,7 @@ class TestWhatEtcdWouldRefuse:
             assert isinstance(step, Wait)
             assert step.reason.endswith(f"to serve, so that c-{size} can be added")
 
-    def test_comes_once_they_serve(self) -> None:
+    def test_is_requested_once_they_serve(self) -> None:
         world = grown(3, 4)
         world.pods[1].silent = True
         assert drive(world) == Wait("c-1 to serve, so that c-3 can be added", soon=True)
@@ -212,7 +215,8 @@ class TestWhatEtcdWouldRefuse:
 
 class TestImages:
     def test_growth_and_a_new_image_in_one_edit(self) -> None:
-        """A pod that cannot start never becomes a member; the restart tries the image out."""
+        """A pod that cannot start never becomes a member, so a rolling restart proves the image
+        first."""
         world = grown(3, 5)
         world.edit(repository="registry.example/etcd")
 
@@ -224,8 +228,8 @@ class TestImages:
         assert {pod.image for pod in world.pods.values()} == {"registry.example/etcd:v3.7.3"}
 
     @pytest.mark.parametrize("size", [1, 2])
-    def test_with_no_member_to_spare_the_learner_tries_it_out(self, size: int) -> None:
-        """It is not counted on before it runs; a restart would leave nobody to serve."""
+    def test_with_no_member_to_spare_the_learner_proves_the_image(self, size: int) -> None:
+        """No quorum depends on a learner. Restarting a voter would leave no serving member."""
         world = grown(size, 5)
         world.edit(repository="registry.example/etcd")
         world.bad_images = {"3.7.3"}
@@ -240,7 +244,7 @@ class TestImages:
         assert steps.index(f"promote c-{size}") < steps.index(first)
         assert {pod.image for pod in world.pods.values()} == {"registry.example/etcd:v3.7.3"}
 
-    def test_growth_and_an_image_that_cannot_be_had_adds_nobody(self) -> None:
+    def test_growth_with_an_image_that_cannot_be_pulled_adds_nobody(self) -> None:
         world = formed(3, version="3.7.1")
         world.bad_images = {"3.7.3"}
         world.edit(version="3.7.3")
@@ -252,10 +256,10 @@ class TestImages:
         assert len(world.etcd.members) == 3
 
     @pytest.mark.parametrize("lost", [None, 1])
-    def test_a_mirror_that_admission_names_in_new_pods_kept_them_waiting(
+    def test_an_image_that_admission_rewrites_in_new_pods_kept_them_waiting(
         self, lost: int | None
     ) -> None:
-        """Nobody ran that image, and no restart was to come that would have tried it out."""
+        """No member ran that image, and no restart was due that could have proved it."""
         world = formed(5)
         world.mirror = "mirror.example"
         if lost is None:
@@ -267,7 +271,7 @@ class TestImages:
         assert "mirror.example/etcd:v3.7.3" in {pod.image for pod in world.pods.values()}
 
     def test_the_first_pod_with_a_new_image_loses_its_volume(self) -> None:
-        """Nobody else runs that image yet, and it cannot be a member before somebody does."""
+        """No member runs that image yet, and the pod cannot be a member before one does."""
         world = formed(3)
         world.edit(repository="registry.example/etcd")
         step = until(world, "restart c-2")
@@ -288,7 +292,7 @@ class TestClaimsLeftBehind:
 
         assert labels([step]) == ["delete data-c-2"]
 
-    def test_one_that_is_on_its_way_is_waited_for(self) -> None:
+    def test_one_that_is_being_deleted_is_waited_for(self) -> None:
         world = grown(3, 2)
         world.apply(until(world, "delete data-c-2"))
         world.edit(size=3)
@@ -296,7 +300,7 @@ class TestClaimsLeftBehind:
         assert decide(world.observe()) == Wait("claim data-c-2 to be gone")
 
     def test_one_without_a_record_and_empty_is_used(self) -> None:
-        """A pod was scaled up by hand, waited in start, and was taken away again."""
+        """A pod that was scaled up by hand waited in `start` and was deleted again."""
         world = formed(3)
         world.alter("StatefulSet", "c")["spec"]["replicas"] = 4
         world.turn()
@@ -306,7 +310,7 @@ class TestClaimsLeftBehind:
 
         assert drive(world) == Settled()
 
-    def test_another_clusters_data_in_the_way_is_held(self) -> None:
+    def test_a_claim_with_the_data_of_another_cluster_holds(self) -> None:
         world = formed(3)
         world.alter("StatefulSet", "c")["spec"]["replicas"] = 4
         world.turn()
@@ -345,7 +349,7 @@ def test_the_operator_may_die_between_any_two_steps_of_a_resize(point: int) -> N
     assert added == ["add c-3", "add c-4"]
 
 
-def test_learners_are_never_two() -> None:
+def test_there_are_never_two_learners() -> None:
     world = grown(1, 7)
     most: list[int] = []
 

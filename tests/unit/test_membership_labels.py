@@ -1,4 +1,5 @@
-"""The label with the member that serves in a pod: only on voters that serve, and always true."""
+"""The label with the ID of the member in a pod: only voters that serve get it, and it is always
+true."""
 
 from __future__ import annotations
 
@@ -31,20 +32,20 @@ def ids(seen: Observation) -> dict[str, str]:
     return {one.name: to_hex(one.member_id) for one in seen.etcd.members}
 
 
-def test_every_pod_is_told_its_own_member():
+def test_every_pod_is_labelled_with_its_own_member():
     seen = seen_by()
 
     assert len(due(seen)) == 3
     assert due(seen) == ids(seen)
 
 
-def test_one_that_says_it_already_is_left_alone():
+def test_a_pod_that_has_its_label_is_left_alone():
     seen = seen_by()
 
     assert set(due(with_pod(seen, 1, labelled=ids(seen)["c-1"]))) == {"c-0", "c-2"}
 
 
-def test_a_label_of_another_member_is_put_right():
+def test_a_label_of_another_member_is_corrected():
     seen = seen_by()
 
     assert due(with_pod(seen, 1, labelled="1f"))["c-1"] == ids(seen)["c-1"]
@@ -57,7 +58,7 @@ def trusting(seen: Observation) -> Observation:
     return replace(seen, certificates=Certificates(0.0, secrets))
 
 
-def test_what_a_member_was_started_to_trust_is_noted_once():
+def test_the_trust_that_a_member_started_with_is_noted_once():
     seen = trusting(seen_by(TLS=MANAGED))
     name = trust_of(["first"])
 
@@ -72,7 +73,7 @@ def test_what_a_member_was_started_to_trust_is_noted_once():
     assert "c-1" not in due(changed), "what the Secret holds later is not what etcd has read"
 
 
-def test_nothing_is_noted_of_a_trust_that_the_mounts_tell():
+def test_no_trust_is_noted_that_the_mounts_tell():
     seen = trusting(seen_by(TLS=MANAGED))
 
     noted = {pod.name: note for pod, note in labels.due(with_pod(seen, 1, trust=Trust("p", "c")))}
@@ -80,7 +81,7 @@ def test_nothing_is_noted_of_a_trust_that_the_mounts_tell():
     assert noted["c-1"].trust == Trust()
 
 
-def test_nothing_is_noted_of_certificates_that_contradict_themselves():
+def test_no_trust_is_noted_if_certificates_contradict_each_other():
     seen = trusting(seen_by(TLS=MANAGED))
     odd = Certificate("1", authority="second", trusts=("first",))
     secrets = {name: dict.fromkeys(roles, odd) for name, roles in secrets_of(seen).items()}
@@ -95,18 +96,18 @@ def secrets_of(seen: Observation) -> dict[str, dict[str, Certificate]]:
     return {name: dict(roles) for name, roles in seen.certificates.secrets.items()}
 
 
-def test_a_pod_that_goes_is_not_labelled():
+def test_a_pod_that_is_being_deleted_is_not_labelled():
     assert "c-1" not in due(with_pod(seen_by(), 1, deleting=True))
 
 
-def test_a_member_that_does_not_answer_or_hears_no_leader_is_not_said_to_serve():
+def test_a_member_that_is_silent_or_without_a_leader_is_not_labelled():
     seen = seen_by()
 
     assert set(due(with_status(without_status(seen, 0), 1, leader_id=0))) == {"c-2"}
 
 
 def test_a_learner_is_labelled_only_once_it_votes():
-    """Its pod is not to be ready before."""
+    """Its pod must not become Ready earlier."""
     seen = seen_by()
     assert seen.etcd is not None
     first, *others = seen.etcd.members
@@ -114,12 +115,12 @@ def test_a_learner_is_labelled_only_once_it_votes():
     assert set(due(with_members(seen, replace(first, learner=True), *others))) == {"c-1", "c-2"}
 
 
-def test_without_a_list_that_a_quorum_agrees_on_nobody_is():
+def test_without_a_linearizable_list_no_pod_is_labelled():
     assert not due(replace(seen_by(), etcd=None))
 
 
 @pytest.mark.parametrize("state", ["paused", "deleting"])
-def test_a_cluster_that_is_not_to_be_touched_is_not(state: str):
+def test_a_cluster_that_must_not_be_touched_is_not_labelled(state: str):
     seen = seen_by()
 
     assert not due(replace(seen, cluster=replace(seen.cluster, **{state: True})))

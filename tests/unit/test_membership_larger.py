@@ -1,4 +1,4 @@
-"""Larger volumes: claims request more, beside any other change, and nothing restarts for it."""
+"""Larger volumes: claims request more, beside any other change, and nothing restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def declared(storage: str) -> dict[str, Any]:
 
 
 class Volumes(World):
-    """The world with sizes: claims are born with that of the StatefulSet's template."""
+    """The tiny world with volume sizes. New claims get the size in the StatefulSet's template."""
 
     def __init__(self, size: int = 3, storage: str = "1Gi") -> None:
         super().__init__(body(size, pod=declared(storage)))
@@ -115,7 +115,7 @@ def test_every_claim_grows_and_no_pod_is_restarted() -> None:
     assert world.runs == runs
 
 
-def test_a_volume_that_has_yet_to_grow_is_named() -> None:
+def test_a_volume_that_has_not_grown_yet_is_named() -> None:
     world = settled()
     world.grows = False
     world.declare("2Gi")
@@ -125,7 +125,7 @@ def test_a_volume_that_has_yet_to_grow_is_named() -> None:
     assert drive(world) == Settled()
 
 
-def test_a_driver_that_takes_its_time_holds_nothing_else_up() -> None:
+def test_a_slow_driver_holds_up_nothing_else() -> None:
     world = settled()
     world.grows = False
     world.declare("2Gi", size=5)
@@ -137,7 +137,7 @@ def test_a_driver_that_takes_its_time_holds_nothing_else_up() -> None:
     assert [one.learner for one in world.members[world.record.cluster_id].values()] == [False] * 5
 
 
-def test_a_class_that_does_not_allow_it_is_told_and_the_old_size_can_be_put_back() -> None:
+def test_a_storage_class_that_cannot_expand_is_reported_and_the_old_size_can_be_put_back() -> None:
     world = settled()
     world.refusal = REFUSAL
     world.declare("2Gi")
@@ -155,7 +155,8 @@ def test_a_class_that_does_not_allow_it_is_told_and_the_old_size_can_be_put_back
 
 
 class TestASizeThatIsTakenBack:
-    """Before the volumes have come to have it, as where their driver fails at it."""
+    """It is lowered before the volumes have been expanded, for example because their driver
+    fails."""
 
     def raised(self) -> Volumes:
         world = settled()
@@ -165,8 +166,9 @@ class TestASizeThatIsTakenBack:
         world.history.clear()
         return world
 
-    def test_claims_went_on_asking_for_it(self) -> None:
-        """A driver that fails tries for ever, and grows them after all if it ever can."""
+    def test_claims_still_requested_it(self) -> None:
+        """A failing driver tries again for good, and expands the volumes after all if it ever
+        can."""
         world = self.raised()
         runs = world.runs
 
@@ -180,14 +182,14 @@ class TestASizeThatIsTakenBack:
         assert world.sizes == ["2Gi"] * 3
         assert world.runs == runs
 
-    def test_all_the_way_where_the_api_server_takes_that(self) -> None:
+    def test_to_the_old_size_if_the_api_server_accepts_that(self) -> None:
         world = self.raised()
         world.declare("1Gi")
 
         assert drive(world) == Settled()
         assert set(world.requested.values()) == {"1Gi"}
 
-    def test_a_volume_that_has_grown_in_part_keeps_what_it_has(self) -> None:
+    def test_a_partly_expanded_volume_keeps_what_it_has(self) -> None:
         world = self.raised()
         first = world.claims[0].uid
         world.capacity[first] = "4Gi"
@@ -198,7 +200,7 @@ class TestASizeThatIsTakenBack:
         assert world.requested[first] == "4Gi"
         assert sorted(world.requested.values()) == ["2Gi", "2Gi", "4Gi"]
 
-    def test_what_the_api_server_does_not_take_back_is_told(self) -> None:
+    def test_a_size_that_the_api_server_does_not_lower_is_reported(self) -> None:
         world = self.raised()
         world.kept = "field can not be less than status.capacity"
         world.declare("1Gi")
@@ -212,8 +214,8 @@ class TestASizeThatIsTakenBack:
             f"of the volumes. The API server says: {world.kept}"
         )
 
-    def test_it_is_told_beside_a_volume_that_has_yet_to_grow(self) -> None:
-        """Of before 1.32 no Kubernetes takes any size back."""
+    def test_it_is_reported_beside_a_volume_that_has_not_grown_yet(self) -> None:
+        """Before 1.32, Kubernetes lowers no request."""
         world = self.raised()
         world.kept = "field can not be less than previous value"
         world.declare("2Gi")
@@ -224,8 +226,9 @@ class TestASizeThatIsTakenBack:
         assert rest.reason.startswith("the volume of claim data-c-0 to grow from 1Gi to 2Gi;")
         assert rest.reason.endswith(world.kept)
 
-    def test_what_a_person_has_a_claim_ask_for_stays(self) -> None:
-        """With the disk full, and the spec to follow: the volume would never have grown."""
+    def test_a_claim_that_a_human_enlarged_is_left_alone(self) -> None:
+        """Their disk was full and the spec was to follow. If the request were lowered, the volume
+        would never grow."""
         world = settled()
         world.grows = False
         world.requested = dict.fromkeys(world.requested, "4Gi")
@@ -235,7 +238,7 @@ class TestASizeThatIsTakenBack:
         assert at_rest(world.observe()) == "the cluster is as declared"
 
 
-def test_a_full_disk_grows_although_the_quorum_is_lost_by_it() -> None:
+def test_a_full_disk_is_expanded_although_it_cost_the_quorum() -> None:
     world = settled()
     for ordinal in (0, 1):
         world.pods[ordinal].where = "pending"
@@ -252,7 +255,7 @@ def test_a_full_disk_grows_although_the_quorum_is_lost_by_it() -> None:
 
 
 class TestLaterMembers:
-    """Their claims are born with the size that the StatefulSet was made with."""
+    """Their claims are created with the size that the StatefulSet was created with."""
 
     def test_they_grow_as_well(self) -> None:
         world = settled()
@@ -280,7 +283,7 @@ class TestLaterMembers:
         assert drive(world) == Settled()
         assert len(world.members[world.record.cluster_id]) == 5
 
-    def test_a_member_with_the_data_went_as_the_one_below_it_had_yet_to_grow(self) -> None:
+    def test_a_member_with_the_data_was_removed_while_one_below_had_yet_to_grow(self) -> None:
         world = settled()
         world.declare("8Gi")
         assert drive(world) == Settled()
@@ -298,8 +301,8 @@ class TestLaterMembers:
         world.grows = True
         assert drive(world) == Settled()
 
-    def test_one_that_cannot_grow_joins_all_the_same(self) -> None:
-        """It may do: a database is never as large as its quota says it may become."""
+    def test_a_volume_that_cannot_be_expanded_joins_anyway(self) -> None:
+        """It may be large enough: a database is rarely as large as its quota."""
         world = settled()
         world.refusal = REFUSAL
         world.db_size = GI
@@ -308,7 +311,7 @@ class TestLaterMembers:
         assert isinstance(drive(world), Hold)
         assert len(world.members[world.record.cluster_id]) == 5
 
-    def test_what_is_left_of_members_that_never_came_to_be_is_not_waited_for(self) -> None:
+    def test_claims_beyond_the_members_are_not_waited_for(self) -> None:
         world = settled(5)
         world.grows = False
         for ordinal in (3, 4):
@@ -328,7 +331,7 @@ def _claim() -> dict[str, Any]:
     return dict(declared("2Gi")["persistentVolumeClaimSpec"])
 
 
-def test_one_size_in_other_words_is_no_edit() -> None:
+def test_the_same_size_in_another_notation_is_not_an_edit() -> None:
     world = settled(storage="2Gi")
     world.declare("2048Mi")
 
@@ -345,8 +348,8 @@ def test_claims_are_never_asked_for_less(storage: str) -> None:
     assert world.history == []
 
 
-def test_one_whose_volume_has_the_room_by_chance_is_left_alone() -> None:
-    """A volume made by hand may be larger than what its claim asked for."""
+def test_a_volume_that_is_larger_than_its_request_is_left_alone() -> None:
+    """A volume made by hand may be larger than its claim requested."""
     world = settled()
     world.grows = False
     world.capacity = dict.fromkeys(world.capacity, "4Gi")
@@ -356,7 +359,7 @@ def test_one_whose_volume_has_the_room_by_chance_is_left_alone() -> None:
     assert world.history == []
 
 
-def test_without_a_word_on_it_the_size_is_the_default() -> None:
+def test_without_a_declared_size_the_default_counts() -> None:
     world = settled()
     world.body["spec"].pop("pod")
 
@@ -367,7 +370,7 @@ def test_without_a_word_on_it_the_size_is_the_default() -> None:
 @pytest.mark.parametrize(
     "other", [{"phase": "Pending"}, {"deleting": True}, {"record": None, "cluster_uid": "another"}]
 )
-def test_a_claim_that_takes_no_such_edit_or_is_another_s_is_not_asked(
+def test_a_claim_of_another_owner_or_that_cannot_be_edited_is_left_alone(
     other: dict[str, Any],
 ) -> None:
     world = settled()
@@ -381,7 +384,7 @@ def test_a_claim_that_takes_no_such_edit_or_is_another_s_is_not_asked(
     assert step.name == "data-c-1"
 
 
-def test_the_smallest_volume_is_told() -> None:
+def test_the_smallest_volume_is_reported() -> None:
     world = settled()
     sizes = dict(zip(sorted(world.capacity), ("10Gi", "9Gi", "1Ti"), strict=True))
     world.capacity |= sizes
@@ -389,7 +392,7 @@ def test_the_smallest_volume_is_told() -> None:
     assert larger.smallest_volume(world.observe()) == "9Gi"
 
 
-def test_what_has_no_claims_asks_for_nothing() -> None:
+def test_a_cluster_without_claims_requests_nothing() -> None:
     world = World(body(3, pod={"emptyDir": {}}))
 
     assert drive(world, idle=2) == Settled()

@@ -26,7 +26,7 @@ EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
 
 def joining(size: int = 3, label: str = "promote c-3", **spec: object) -> World:
-    """A cluster that grows by one, just before that step."""
+    """A cluster that grows by one, just before this step."""
     world = formed(size, **spec)
     world.edit(size=size + 1)
     world.history.clear()
@@ -36,7 +36,7 @@ def joining(size: int = 3, label: str = "promote c-3", **spec: object) -> World:
 
 @pytest.fixture(scope="module")
 def ready() -> Observation:
-    """c-3 is a learner that has caught up."""
+    """A cluster whose learner c-3 has caught up."""
     return joining().observe()
 
 
@@ -48,8 +48,8 @@ class TestPromoted:
         assert step.member_id == seat(ready, 3).member.member_id
         assert step.leader.member_id == ready.statuses[0].leader_id
 
-    def test_at_once_when_it_has_come_up_after_some_tries(self, ready: Observation) -> None:
-        """It is never Ready, which would end that it counts as tried again."""
+    def test_at_once_when_it_runs_after_a_few_crashes(self, ready: Observation) -> None:
+        """A learner is never Ready, and only Ready would end the state "being started again"."""
         assert isinstance(decide(with_pod(ready, 3, **TRIED_AGAIN)), MemberPromote)
 
     def test_not_before(self, ready: Observation) -> None:
@@ -57,25 +57,27 @@ class TestPromoted:
 
         assert step == Wait("learner c-3 to catch up", soon=True)
 
-    def test_not_on_the_leaders_word_alone(self, ready: Observation) -> None:
-        """etcd promotes one that is dead, by what the leader last heard of it."""
+    def test_not_only_because_the_leader_says_so(self, ready: Observation) -> None:
+        """etcd promotes a dead learner, by the progress that the leader last heard of."""
         assert decide(without_status(ready, 3)) == Wait("learner c-3 to start", soon=True)
 
     def test_not_when_another_member_answers_at_its_address(self, ready: Observation) -> None:
         assert not is_write(decide(with_status(ready, 3, member_id=77)))
 
-    def test_not_when_it_says_itself_that_it_is_none(self, ready: Observation) -> None:
+    def test_not_when_it_reports_that_it_is_no_learner(self, ready: Observation) -> None:
         assert not is_write(decide(with_status(ready, 3, learner=False)))
 
     @pytest.mark.parametrize("change", [{"deleting": True}, {"crashing": True}])
-    def test_not_when_it_is_on_its_way_out(self, ready: Observation, change: dict) -> None:
+    def test_not_when_its_pod_or_claim_is_being_deleted(
+        self, ready: Observation, change: dict
+    ) -> None:
         assert not is_write(decide(with_pod(ready, 3, **change)))
 
     def test_not_without_its_pod(self, ready: Observation) -> None:
         assert learner.promote_or_drop(replace(ready, pods=ready.pods[:3])) is None
 
-    def test_never_one_that_was_wiped(self) -> None:
-        """At 1 -> 2 this would cost the quorum: a voter that has nothing and can have nothing."""
+    def test_never_with_a_wiped_volume(self) -> None:
+        """At 1 -> 2 that costs the quorum: the new voter has no data and can get none."""
         world = joining(1, "promote c-1")
         world.claims[1].data = None
         world.run_start(1)
@@ -93,13 +95,13 @@ class TestPromoted:
             "promote c-1",
         ]
 
-    def test_not_waiting_for_its_pod_to_be_ready(self, ready: Observation) -> None:
-        """F25: a learner's pod never is."""
+    def test_although_its_pod_is_not_ready(self, ready: Observation) -> None:
+        """F25: the pod of a learner never is."""
         assert not ready.pods[3].ready
         assert isinstance(decide(ready), MemberPromote)
 
     def test_not_when_the_voters_would_have_no_quorum(self) -> None:
-        """I1: of four voters three must serve, and with the learner only two would."""
+        """I1: of four voters three must serve, and with this learner only two would."""
         ready = joining().observe()
         few = without_status(ready, *[one for one in (0, 1, 2) if not seat(ready, one).leads][:2])
 
@@ -110,7 +112,7 @@ class TestPromoted:
 
         assert isinstance(decide(without_status(ready, follower)), MemberPromote)
 
-    def test_asks_nobody_but_the_leader(self, ready: Observation) -> None:
+    def test_only_by_the_leader(self, ready: Observation) -> None:
         leader = next(one for one in (0, 1, 2) if seat(ready, one).leads)
 
         step = decide(without_status(ready, leader))
@@ -119,23 +121,23 @@ class TestPromoted:
 
 
 class TestTicket:
-    def test_names_exactly_the_members_of_the_list(self) -> None:
-        """F3: a stale one is refused by etcd, and the learner would never start."""
+    def test_names_exactly_the_listed_members(self) -> None:
+        """F3: etcd refuses an outdated list, and the learner would never start."""
         step = until(formed_and_growing(), "push c-3 existing")
 
         assert step.ticket.initial_cluster.split(",") == [
             f"c-{one}=https://c-{one}.c.ns.svc:2380" for one in range(4)
         ]
 
-    def test_is_recorded_under_the_new_id_before_it_goes_out(self) -> None:
+    def test_is_recorded_under_the_new_id_before_it_is_pushed(self) -> None:
         world = formed_and_growing()
         step = until(world, "push c-3 existing")
 
         assert world.record.challenge(step.ticket.member_id) == step.ticket.challenge
         assert world.member_record(3).member_id == step.ticket.member_id
 
-    def test_a_refused_join_is_put_right(self) -> None:
-        """The list changed in the very moment: etcd exits with an unequal member count."""
+    def test_a_refused_join_is_repaired(self) -> None:
+        """The list changed at that very moment: etcd exits with an unequal member count."""
         world = formed_and_growing()
         step = until(world, "push c-3 existing")
         told = step.ticket.initial_cluster.rpartition(",")[0]
@@ -155,7 +157,7 @@ def formed_and_growing() -> World:
 class TestDropped:
     @pytest.mark.parametrize("label", ["ledger 4", "push c-3 existing", "promote c-3"])
     def test_when_the_size_is_back(self, label: str) -> None:
-        """F11: and the claim that it had begun to use goes with it, if it had a ticket."""
+        """F11: if it had a ticket, the claim that it had begun to use is deleted with it."""
         world = joining(3, label)
         world.edit(size=3)
 
@@ -185,7 +187,8 @@ class TestDropped:
         assert f"c-{follower} has to be replaced" in step.reason
 
     def test_not_when_it_runs_and_is_silent_for_a_moment(self, ready: Observation) -> None:
-        """It was dropped with all that it had copied, which was then copied again."""
+        """It was removed together with all the data that it had copied, and then everything was
+        copied again."""
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
         away = without_status(ready, 3, follower)
 
@@ -193,7 +196,7 @@ class TestDropped:
 
         assert step == Wait("learner c-3 to start", soon=True)
 
-    def test_not_when_it_is_tried_again_and_may_come_up(self, ready: Observation) -> None:
+    def test_not_when_its_container_is_being_started_again(self, ready: Observation) -> None:
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
         away = with_claim(without_status(ready, 3, follower), follower, deleting=True)
         assert isinstance(decide(with_pod(away, 3, **DOWN)), MemberRemove)
@@ -202,8 +205,8 @@ class TestDropped:
 
         assert step == Wait("learner c-3 to start: container etcd keeps failing", soon=True)
 
-    def test_not_for_a_lost_voter_that_serves_on(self, ready: Observation) -> None:
-        """There is no hurry: with the learner it will be one of four that goes."""
+    def test_not_for_a_lost_voter_that_still_serves(self, ready: Observation) -> None:
+        """There is no hurry. Once the learner is promoted, one of four voters can be removed."""
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
 
         step = decide(with_claim(without_status(ready, 3), follower, deleting=True))
@@ -249,7 +252,7 @@ class TestDropped:
 
 
 class TestInFlight:
-    """I2: nothing else changes the membership meanwhile."""
+    """I2: no other membership change happens meanwhile."""
 
     @pytest.mark.parametrize("size", [5, 7])
     def test_no_other_is_added(self, size: int) -> None:
@@ -263,12 +266,12 @@ class TestInFlight:
         assert drive(world, each=note) == Settled()
         assert max(worst) == 1
 
-    def test_its_trouble_is_told(self, ready: Observation) -> None:
+    def test_its_trouble_is_reported(self, ready: Observation) -> None:
         away = with_pod(without_status(ready, 3), 3, trouble="cannot be scheduled: no node")
 
         assert decide(away) == Wait("learner c-3 to start: cannot be scheduled: no node", soon=True)
 
-    def test_a_shrink_to_below_the_others_drops_it_first(self) -> None:
+    def test_a_shrink_below_the_voters_removes_it_first(self) -> None:
         world = joining()
         world.edit(size=1)
         world.history.clear()
@@ -277,8 +280,8 @@ class TestInFlight:
         assert labels(world.history)[0] == "remove c-3"
 
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-    def test_one_that_keeps_crashing_is_made_again(self, storage: dict) -> None:
-        """F3: its container restarts without `start`, which alone can tell what is wrong."""
+    def test_a_crashing_learners_pod_is_recreated(self, storage: dict) -> None:
+        """F3: a restarted container skips `start`, which alone can tell what is wrong."""
         world = joining(3, "push c-3 existing", **storage)
         world.apply(decide(world.observe()))
         world.pods[3].crashing = True
@@ -287,7 +290,7 @@ class TestInFlight:
         assert drive(world, idle=40) == Settled()
         assert len(world.etcd.voters) == 4
 
-    def test_one_that_is_not_on_the_list_any_more_is_none(self, ready: Observation) -> None:
+    def test_a_learner_that_is_off_the_list_is_not_one(self, ready: Observation) -> None:
         others = with_members(ready, *ready.etcd.members[:3])
 
         assert learner.promote_or_drop(others) is None

@@ -39,7 +39,7 @@ def knows(seen: Observation, member: int) -> bool:
 
 @pytest.mark.usefixtures("few")
 def test_a_member_that_was_replaced_again_and_again_filled_the_secret() -> None:
-    """At some 11,600 tickets none of its records could be written any more."""
+    """After some 11,600 tickets, none of the Secret's records could be written any more."""
     world = formed(3)
     most = 0
     for _ in range(6):
@@ -68,7 +68,7 @@ def test_a_learner_whose_etcd_kept_failing_filled_the_secret() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_is_decided_once_more_on_fresh_reads_where_something_is_left_out() -> None:
+def test_leaving_an_entry_out_is_decided_twice() -> None:
     world = formed(3)
     world.edit(size=4)
     step = until(world, "ledger 4")
@@ -94,28 +94,28 @@ class TestOfALongOne:
         assert not knows(self.seen(), GONE)
 
     def test_those_on_the_list_stay(self) -> None:
-        """Whether or not a claim or a pod tells of them."""
+        """Whether or not a claim or a pod names them."""
         seen = self.seen()
         members = (replace(seen.etcd.members[0], member_id=GONE), *seen.etcd.members[1:])
 
         assert knows(replace(seen, etcd=replace(seen.etcd, members=members)), GONE)
 
-    def test_first_members_stay_also_when_they_are_removed(self) -> None:
-        """Nothing else tells of one that was on the list by name before it started."""
+    def test_first_members_stay_even_if_they_were_removed(self) -> None:
+        """Only the ledger knows them: a first member is listed by name before it starts."""
         seen = self.seen()
         first = seen.secret.bootstrap.members[2].member_id
         listed = tuple(one for one in seen.etcd.members if one.member_id != first)
 
         assert knows(replace(seen, etcd=replace(seen.etcd, members=listed)), first)
 
-    def test_who_is_on_record_on_a_claim_stays(self) -> None:
+    def test_a_member_on_record_on_a_claim_stays(self) -> None:
         seen = self.seen()
         record = replace(seen.claims[1].record, member_id=GONE)
 
         assert knows(with_claim(seen, 1, record=record), GONE)
 
     @pytest.mark.parametrize("said", ["record", "start", "answer"])
-    def test_who_is_named_by_a_pod_stays(self, said: str) -> None:
+    def test_a_member_that_a_pod_names_stays(self, said: str) -> None:
         finding = Finding("foreign-data", member="c-1", member_id=GONE)
         changes = {
             "record": {"record": MemberRecord("uid", "pod", GONE, 1)},
@@ -128,7 +128,7 @@ class TestOfALongOne:
     def test_nothing_is_left_out_before_the_latch(self) -> None:
         assert knows(with_entry(formed(3).observe(), latched=False), GONE)
 
-    def test_nothing_is_left_out_without_a_list(self) -> None:
+    def test_nothing_is_left_out_without_a_member_list(self) -> None:
         assert knows(replace(self.seen(), etcd=None), GONE)
 
     def test_nothing_is_left_out_by_the_list_of_another_cluster(self) -> None:
@@ -136,8 +136,8 @@ class TestOfALongOne:
 
         assert knows(replace(seen, etcd=replace(seen.etcd, cluster_id=7)), GONE)
 
-    def test_a_view_of_before_writes_nothing(self) -> None:
-        """It may have the removed member on its list still, and a ticket for it at hand."""
+    def test_an_old_view_writes_nothing(self) -> None:
+        """It may still list the removed member, and be about to push a ticket for it."""
         world = formed(3)
         world.edit(size=4)
         old = until(world, "ledger 4")

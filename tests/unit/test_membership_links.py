@@ -1,4 +1,4 @@
-"""The TLS of a cluster's links: as when it began, from any of the records that are left."""
+"""The TLS of a cluster's links: the same as when it began, from whichever record is left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def began_with(wanted: Links, **spec: object) -> Observation:
 
 
 def from_before() -> Observation:
-    """A settled cluster of a version that had no TLS unless it was asked for; nobody asked."""
+    """A settled cluster of an operator version without TLS by default, whose spec did not ask for
+    TLS."""
     seen = formed(3, TLS=OFF).observe()
     return replace(seen, cluster=replace(seen.cluster, wished_links=UNSAID, links=BOTH))
 
@@ -72,7 +73,7 @@ def test_a_record_of_another_cluster_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("wanted", [BOTH, STATIC, Links(PLAINTEXT, MANAGED)])
-def test_without_a_record_the_stateful_set_says_it(wanted: Links) -> None:
+def test_without_a_record_the_stateful_set_tells_the_links(wanted: Links) -> None:
     seen = with_note(replace(from_before(), secret=None), dump_links(wanted))
     assert of(seen) == wanted
 
@@ -84,11 +85,11 @@ def with_note(seen: Observation, text: str) -> Observation:
     return replace(seen, stateful_set=live)
 
 
-def test_a_stateful_set_that_says_nothing_is_of_before_tls() -> None:
+def test_a_stateful_set_without_the_annotation_predates_tls() -> None:
     assert of(replace(from_before(), secret=None)) == NO_TLS
 
 
-def test_without_both_the_claims_say_how_peers_are_reached() -> None:
+def test_without_both_the_claims_tell_how_peers_connect() -> None:
     seen = replace(formed(3).observe(), secret=None, stateful_set=None)
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["https"] * 3
     assert of(seen) == BOTH
@@ -98,8 +99,8 @@ def test_without_both_the_claims_say_how_peers_are_reached() -> None:
     assert of(replace(seen, cluster=off)) == Links(MANAGED, PLAINTEXT), "their data says https"
 
 
-def test_a_cluster_of_before_tls_that_lost_both_comes_back_as_it_was() -> None:
-    """Its members' data says http; clients that never had a certificate are not locked out."""
+def test_a_cluster_from_before_tls_that_lost_both_comes_back_in_plaintext() -> None:
+    """Its members' data says http, and clients without certificates must not be locked out."""
     seen = replace(from_before(), secret=None, stateful_set=None)
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["http"] * 3
     assert of(seen) == NO_TLS
@@ -116,20 +117,20 @@ def test_volumes_of_a_deleted_cluster_count_only_where_they_are_adopted(
     assert world.record.links == wanted
 
 
-def test_volumes_without_a_record_say_nothing() -> None:
+def test_volumes_without_a_record_tell_nothing() -> None:
     seen = replace(from_before(), secret=None, stateful_set=None)
     claims = tuple(replace(one, record=None) for one in seen.claims)
     assert of(replace(seen, claims=claims)) == BOTH
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"peer": {"mode": "Open"}, "client": {}}', "null"])
-def test_a_stateful_set_whose_annotation_cannot_be_read_says_nothing(text: str) -> None:
+def test_a_stateful_set_with_an_unreadable_annotation_tells_nothing(text: str) -> None:
     before = replace(from_before(), secret=None)
     assert of(with_note(before, text)) == NO_TLS, "the claims say it"
     assert of(with_note(replace(formed(3).observe(), secret=None), text)) == BOTH
 
 
-def test_a_record_keeps_the_links_and_an_old_one_has_none() -> None:
+def test_a_record_keeps_the_links_and_an_old_record_has_none() -> None:
     record = records.first_attempt("u", {"c-0": "https://c-0:2380"}, "3.7.3", links=STATIC)
     text = dump_bootstrap(record)
     assert load_bootstrap(text) == record
@@ -143,12 +144,12 @@ def test_a_record_keeps_the_links_and_an_old_one_has_none() -> None:
 
 
 @pytest.mark.parametrize("bad", [{}, {"peer": {}}, {"peer": {"mode": "x"}, "client": {"mode": 1}}])
-def test_links_that_cannot_be_read_do_not_pass_for_plaintext(bad: dict) -> None:
+def test_unreadable_links_are_not_taken_for_plaintext(bad: dict) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         load_links(bad)
 
 
-def test_an_edit_to_other_certificates_is_told_of_last_when_all_else_is_done() -> None:
+def test_an_edit_to_other_certificates_is_reported_only_when_all_else_is_done() -> None:
     seen = links.with_recorded_links(began_with(BOTH))
     asked = replace(seen.cluster, wished_links=Wishes(None, STATIC.client))
     step = links.changed(replace(seen, cluster=asked))
@@ -163,10 +164,10 @@ def test_an_edit_to_other_certificates_is_told_of_last_when_all_else_is_done() -
     ("has", "asked"),
     [(Links(), Wishes(ISSUED, ISSUED)), (Links(ISSUED, ISSUED), Wishes(PLAINTEXT))],
 )
-def test_an_issuer_is_neither_taken_up_nor_left_while_members_run(
+def test_an_issuer_is_neither_added_nor_removed_while_members_run(
     has: Links, asked: Wishes
 ) -> None:
-    """Nothing would look at what it has issued before members need it."""
+    """Nothing checks what it has issued before members need it."""
     seen = links.with_recorded_links(began_with(has))
     step = links.changed(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
     assert isinstance(step, Hold)
@@ -202,7 +203,7 @@ def test_a_link_changes_by_one_level_at_a_time(
     assert has.towards(wished) == following
 
 
-def test_half_way_is_kept_and_an_operator_that_knows_nothing_of_it_cannot_read_it() -> None:
+def test_a_half_way_level_is_recorded_and_an_unknown_one_is_refused() -> None:
     half = Links(HALF, replace(STATIC.client, between=True))
     assert load_links(json.loads(dump_links(half))) == half
     assert '"mode": "ManagedAndPlaintext"' in dump_links(half)
@@ -225,7 +226,7 @@ def test_a_spec_without_tls_gets_managed_tls_which_is_recorded() -> None:
         (OFF, NO_TLS),
     ],
 )
-def test_a_word_on_one_link_says_nothing_of_the_other(tls: dict, wanted: Links) -> None:
+def test_a_setting_of_one_link_does_not_change_the_other(tls: dict, wanted: Links) -> None:
     assert parse_cluster(body(3, TLS=tls)).links == wanted
 
 

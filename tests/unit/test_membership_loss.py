@@ -1,4 +1,4 @@
-"""When a member is lost, and above all when it is not: only proof counts."""
+"""When a member is lost and, above all, when it is not: only proof counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lost(seen: Observation, ordinal: int = 1) -> str:
 
 
 def finds(seen: Observation, found: str, detail: str = "") -> Observation:
-    """c-1 is in `start` in a run that the ledger does not know, and answers this."""
+    """c-1 waits in `start`, in a run that the ledger does not know, and reports this finding."""
     answer = StartAnswer("another-run", Finding(found, detail))  # type: ignore[arg-type]
     waits = with_pod(seen, 1, in_start=True, etcd_started=False, ready=False, answer=answer)
     return without_status(waits, 1)
@@ -51,11 +51,11 @@ class TestOnTheWordOfStart:
 
     @pytest.mark.parametrize("found", ["no-data", "damaged"])
     @pytest.mark.parametrize("change", [{"deleting": True}, {"in_start": False}])
-    def test_not_an_answer_of_before(self, seen: Observation, found: str, change: dict) -> None:
+    def test_not_an_outdated_answer(self, seen: Observation, found: str, change: dict) -> None:
         assert lost(with_pod(finds(seen, found), 1, **change)) == ""
 
     def test_not_the_run_that_the_ledger_names(self, seen: Observation) -> None:
-        """It has its ticket coming to it, or has it already and starts etcd."""
+        """Its ticket is about to be pushed, or it has it already and starts etcd."""
         waits = finds(seen, "no-data")
         member = seat(seen, 1).member.member_id
         run = seen.secret.bootstrap.challenge(member)
@@ -75,7 +75,7 @@ class TestOnTheWordOfStart:
 
 class TestOnTheWordOfTheClaim:
     def test_it_is_being_deleted_under_a_member_that_serves(self, seen: Observation) -> None:
-        """F34: the pod runs on for days, and all is lost when it stops."""
+        """F34: the pod runs on for days, and all its data is lost once it stops."""
         assert lost(with_claim(seen, 1, deleting=True)) == "claim data-c-1 is being deleted"
 
     def test_it_has_lost_its_volume(self, seen: Observation) -> None:
@@ -90,8 +90,8 @@ class TestOnTheWordOfTheClaim:
 
         assert lost(gone) == "the claim of pod c-1 is gone"
 
-    def test_not_while_both_are_on_their_way_to_be_made_again(self, seen: Observation) -> None:
-        """`start` will say what is on the new one."""
+    def test_not_while_both_are_about_to_be_recreated(self, seen: Observation) -> None:
+        """`start` will report what is on the new volume."""
         gone = replace(
             seen, claims=(seen.claims[0], seen.claims[2]), pods=(seen.pods[0], seen.pods[2])
         )
@@ -101,7 +101,7 @@ class TestOnTheWordOfTheClaim:
     def test_with_an_empty_dir_claims_mean_nothing(self) -> None:
         assert lost(formed(3, **EMPTY_DIR).observe()) == ""
 
-    def test_the_node_that_has_the_volume_is_gone_for_good(self, seen: Observation) -> None:
+    def test_its_node_is_gone_for_good(self, seen: Observation) -> None:
         assert lost(with_pod(seen, 1, node_gone=True)) == (
             "the node that the volume of pod c-1 lies on is gone"
         )
@@ -113,13 +113,13 @@ class TestOnTheWordOfEtcd:
             "etcd in pod c-1 refuses its data: crc mismatch"
         )
 
-    def test_not_while_it_is_tried_again(self, seen: Observation) -> None:
-        """Somebody may have put the files right, and then it comes up."""
+    def test_not_while_its_container_is_being_started_again(self, seen: Observation) -> None:
+        """Somebody may have repaired the files, and then etcd comes up."""
         assert lost(with_pod(seen, 1, damage="crc mismatch", **TRIED_AGAIN)) == ""
 
 
 class TestNever:
-    """Each of these heals by itself, or a human heals it."""
+    """Each of these heals by itself, or after a human steps in."""
 
     @pytest.mark.parametrize(
         "change",
@@ -133,7 +133,7 @@ class TestNever:
         ],
         ids=["crashing", "not ready", "stopping", "not confirmed", "NotReady", "silent start"],
     )
-    def test_for_what_a_pod_goes_through(self, seen: Observation, change: dict) -> None:
+    def test_for_any_trouble_of_its_pod(self, seen: Observation, change: dict) -> None:
         assert lost(without_status(with_pod(seen, 1, **change), 1)) == ""
 
     def test_for_silence(self, seen: Observation) -> None:
@@ -151,7 +151,7 @@ class TestNever:
         assert lost(with_claim(alone, 1, deleting=True)) == ""
 
     @pytest.mark.parametrize("how", ["silent", "pending", "crashing"])
-    def test_for_being_down_for_however_long(self, how: str) -> None:
+    def test_for_being_down_however_long(self, how: str) -> None:
         world = formed(3)
         pod = world.pods[1]
         pod.silent, pod.crashing = how == "silent", how == "crashing"
@@ -181,7 +181,7 @@ class TestCorrupt:
         return [one for one in range(seen.cluster.size) if lost(seen, one)]
 
     @pytest.mark.parametrize("blamed", [0, 2])
-    def test_the_one_that_differs_is_lost_whoever_is_blamed(self, blamed: int) -> None:
+    def test_the_member_that_differs_is_lost_whichever_is_blamed(self, blamed: int) -> None:
         world = self.world(3, 2, blamed=blamed)
 
         assert self.lost(world) == [2]
@@ -190,11 +190,12 @@ class TestCorrupt:
     def test_two_of_five_that_differ_are_both_lost(self) -> None:
         assert self.lost(self.world(5, 1, 3)) == [1, 3]
 
-    def test_the_minority_is_lost_also_if_the_majority_differs_from_the_first(self) -> None:
+    def test_the_minority_is_lost_even_if_the_first_member_is_in_it(self) -> None:
         assert self.lost(self.world(3, 1, 2)) == [0]
 
-    def test_a_witness_went_before_the_one_that_differs_and_took_the_majority_along(self) -> None:
-        """Of three, two agree. Without one of these it is one against one, and nobody is lost."""
+    def test_a_witness_was_removed_before_the_member_that_differs(self) -> None:
+        """Of three, two agree. Without one of these two it is one against one, and then none is
+        lost."""
         seen = with_claim(self.world(3, 2).observe(), 1, deleting=True)
         assert [one for one in range(3) if lost(seen, one)] == [1, 2]
         assert all(seat(seen, one).serves for one in range(3))
@@ -213,14 +214,14 @@ class TestCorrupt:
         drive(world)
         assert world.history == []
 
-    def test_most_of_those_that_answer_are_not_most_members(self) -> None:
+    def test_a_majority_of_the_answers_may_be_no_majority_of_the_members(self) -> None:
         world = self.world(5, 2)
         seen = world.observe()
         few = replace(seen, hashes={one: seen.hashes[one] for one in (1, 2, 3)})
 
         assert lost(few, 2) == ""
 
-    def test_one_that_gave_no_hash_is_not_lost(self) -> None:
+    def test_a_member_without_a_hash_is_not_lost(self) -> None:
         seen = self.world(3, 2).observe()
 
         assert lost(replace(seen, hashes={0: 1, 1: 1}), 2) == ""
@@ -241,7 +242,7 @@ class TestCorrupt:
 
 
 class TestAnotherMembersData:
-    """A volume that had been away is back, and its member was removed meanwhile."""
+    """A volume that was missing is back, and its member was removed meanwhile."""
 
     def test_the_pod_of_a_new_member_runs_on_the_old_ones_data(self) -> None:
         world = formed(3)

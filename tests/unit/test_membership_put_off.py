@@ -1,4 +1,5 @@
-"""Children that the API server refuses, or that others alter each time: other steps continue."""
+"""Children that the API server refuses, or that others change again each time: other steps
+continue."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "Stateful
 
 
 class Refusals:
-    """An API server that takes no write of these kinds, and an operator that knows by now."""
+    """An API server that refuses writes of these kinds, and an operator that has seen the
+    refusals."""
 
     def __init__(self, world: World, *kinds: str) -> None:
         self.kinds = kinds
@@ -54,7 +56,7 @@ class Refusals:
 
 
 class Starved(Exception):
-    """Nothing else is done before this write."""
+    """Nothing else is done before this write succeeds."""
 
 
 def with_policy(world: World) -> World:
@@ -63,7 +65,7 @@ def with_policy(world: World) -> World:
 
 
 def edited(world: World, kind: str) -> None:
-    """Whatever the operator wants of it, it is another way."""
+    """Changes the child, so that the operator wants to write it."""
     match kind:
         case "NetworkPolicy":
             world.alter(kind, "c")["spec"]["ingress"] = []
@@ -78,7 +80,7 @@ def edited(world: World, kind: str) -> None:
 
 @pytest.mark.parametrize("lose", [emptied, deleted, damaged_log])
 @pytest.mark.parametrize("kind", [POLICY, BUDGET, "Service", STATEFUL_SET])
-def test_a_lost_member_is_replaced_all_the_same(kind: str, lose: Any) -> None:
+def test_a_lost_member_is_still_replaced(kind: str, lose: Any) -> None:
     world = with_policy(formed(3))
     drive(world)
     refused = Refusals(world, kind)
@@ -92,7 +94,7 @@ def test_a_lost_member_is_replaced_all_the_same(kind: str, lose: Any) -> None:
     assert children.in_words(refused.observe()) == f"{kind} is refused"
 
 
-def test_a_policy_that_never_was_there_keeps_no_cluster_from_forming() -> None:
+def test_a_refused_policy_does_not_keep_a_cluster_from_forming() -> None:
     world = with_policy(World())
     Refusals(world, POLICY)
 
@@ -110,7 +112,7 @@ def test_a_cluster_that_forms_waits_for_what_its_pods_need(kind: str) -> None:
         drive(world)
 
 
-def test_a_stateful_set_that_is_gone_is_waited_for() -> None:
+def test_a_missing_stateful_set_is_waited_for() -> None:
     world = formed(3)
     Refusals(world, STATEFUL_SET)
     world.delete_stateful_set()
@@ -147,7 +149,7 @@ def test_a_template_that_members_depend_on_is_waited_for(alter: Any) -> None:
         drive(world)
 
 
-def test_another_edit_is_tried_at_once() -> None:
+def test_another_edit_of_the_same_object_is_tried_at_once() -> None:
     world = formed(3)
     refused = Refusals(world, STATEFUL_SET)
     world.edit(pod={"labels": {"a": "1"}})
@@ -162,7 +164,7 @@ def test_another_edit_is_tried_at_once() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"version": "3.6.13"}, {"pod": {"labels": {"a": "1"}}}])
-def test_nobody_is_restarted_for_what_the_api_server_does_not_take(spec: Any) -> None:
+def test_no_pod_is_restarted_for_a_template_that_is_refused(spec: Any) -> None:
     world = formed(3)
     edited(world, STATEFUL_SET)
     Refusals(world, STATEFUL_SET)
@@ -177,7 +179,8 @@ def test_nobody_is_restarted_for_what_the_api_server_does_not_take(spec: Any) ->
 
 class TestBudget:
     def test_nobody_is_promoted_before_it_is_raised(self) -> None:
-        """With four voters it would let go of two at once, and no quorum would be left."""
+        """With four voters the old budget would allow two evictions at once, and no quorum would be
+        left."""
         world = grown(3, 4)
         refused = Refusals(world, BUDGET)
 
@@ -191,7 +194,7 @@ class TestBudget:
         assert drive(world) == Settled()
         assert len(world.etcd.voters) == 4
 
-    def test_no_learner_comes_whom_it_would_keep_from_voting(self) -> None:
+    def test_no_learner_is_added_that_could_not_be_promoted(self) -> None:
         world = grown(3, 4)
         edited(world, BUDGET)
         Refusals(world, BUDGET)
@@ -202,7 +205,7 @@ class TestBudget:
         assert "before c-3 is added" in step.reason
         assert len(world.etcd.members) == 3
 
-    def test_where_none_may_be_no_member_is_added(self) -> None:
+    def test_without_any_budget_no_member_is_added(self) -> None:
         world = grown(3, 5)
         del world.objects[BUDGET, "c"]
         Refusals(world, BUDGET)
@@ -213,7 +216,7 @@ class TestBudget:
         assert "before c-3 is added" in step.reason
         assert len(world.etcd.members) == 3
 
-    def test_where_none_may_be_a_cluster_forms_and_can_be_edited(self) -> None:
+    def test_without_any_budget_a_cluster_forms_and_can_be_edited(self) -> None:
         world = World()
         Refusals(world, BUDGET)
         assert drive(world) == Settled()
@@ -224,7 +227,7 @@ class TestBudget:
 
         assert {"restart c-0", "restart c-1", "restart c-2"} <= set(labels(world.history))
 
-    def test_one_that_keeps_too_many_holds_up_no_shrink(self) -> None:
+    def test_one_that_is_too_high_does_not_hold_up_a_shrink(self) -> None:
         world = shrunk(5, 3)
         Refusals(world, BUDGET)
 
@@ -233,8 +236,9 @@ class TestBudget:
         assert len(world.etcd.voters) == 3
 
 
-def test_a_secret_that_is_lost_meanwhile_is_made_again() -> None:
-    """What should be there goes by its record; asking for that first was an internal error."""
+def test_a_secret_that_is_lost_meanwhile_is_recreated() -> None:
+    """Which children should exist follows from its record. Asking for it first was an internal
+    error."""
     world = with_policy(formed(3))
     drive(world)
     refused = Refusals(world, POLICY)
@@ -249,8 +253,8 @@ def test_a_secret_that_is_lost_meanwhile_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [POLICY, BUDGET])
-def test_what_is_never_gone_holds_nothing_up(kind: str) -> None:
-    """As with a finalizer that nobody takes away."""
+def test_an_object_that_stays_terminating_holds_nothing_up(kind: str) -> None:
+    """As with a finalizer that nobody removes."""
     world = with_policy(formed(3))
     drive(world)
     world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -265,8 +269,10 @@ def test_what_is_never_gone_holds_nothing_up(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [POLICY, BUDGET])
-def test_what_is_never_gone_kept_full_members_from_being_defragmented(kind: str) -> None:
-    """Until then etcd refuses writes."""
+def test_an_object_that_stayed_terminating_kept_full_members_from_being_defragmented(
+    kind: str,
+) -> None:
+    """etcd refuses writes until they are."""
     world = with_policy(full(3))
     world.apply(decide(world.observe()))
     world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -278,7 +284,7 @@ def test_what_is_never_gone_kept_full_members_from_being_defragmented(kind: str)
     assert f"{kind} c, which is being deleted" in step.reason
 
 
-def test_what_is_never_gone_hid_what_a_human_has_to_do() -> None:
+def test_an_object_that_stayed_terminating_hid_what_a_human_has_to_do() -> None:
     world = with_policy(formed(3, version="3.5.33"))
     drive(world)
     world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -290,8 +296,8 @@ def test_what_is_never_gone_hid_what_a_human_has_to_do() -> None:
     assert step.reason == "VersionJump"
 
 
-def test_a_refused_template_kept_writes_out_of_members_with_room() -> None:
-    """Whatever the edit was of, they did not count as running with the declared quota."""
+def test_a_refused_template_kept_members_with_room_from_taking_writes() -> None:
+    """Whatever the edit, they did not count as running with the declared quota."""
     world = full(3)
     Refusals(world, STATEFUL_SET)
     world.edit(pod={"labels": {"a": "1"}})
@@ -301,8 +307,10 @@ def test_a_refused_template_kept_writes_out_of_members_with_room() -> None:
 
 
 @pytest.mark.parametrize(("file", "quota"), [(2100, "8Gi"), (2000, "1Gi")])
-def test_a_quota_that_is_refused_with_its_template_lets_no_writes_in(file: int, quota: str) -> None:
-    """Of what members run with and what they are to run with, the lower one counts."""
+def test_a_quota_that_is_refused_with_its_template_does_not_let_writes_in(
+    file: int, quota: str
+) -> None:
+    """The lower of the running and the declared quota counts."""
     world = full(3, *[(file, file - 10)] * 3, etcd={"quotaBackend": "2304Mi"})
     Refusals(world, STATEFUL_SET)
     world.edit(etcd={"quotaBackend": quota})
@@ -313,7 +321,7 @@ def test_a_quota_that_is_refused_with_its_template_lets_no_writes_in(file: int, 
     assert step.reason == "NoSpace"
 
 
-def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> None:
+def test_a_taken_name_kept_full_members_from_being_defragmented() -> None:
     world = full(3)
     world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
 
@@ -325,7 +333,7 @@ def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> 
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_beside_what_is_never_gone_the_links_change(at_first: Any, then: Any) -> None:
+def test_the_links_change_beside_an_object_that_stays_terminating(at_first: Any, then: Any) -> None:
     world = with_policy(began(at_first, 3))
     drive(world)
     world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -337,8 +345,9 @@ def test_beside_what_is_never_gone_the_links_change(at_first: Any, then: Any) ->
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_no_link_is_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
-    """All else would wait for that then: no lost member would be replaced."""
+def test_no_link_changes_while_its_template_is_refused(at_first: Any, then: Any) -> None:
+    """Once it had begun, everything else would wait for that template: no lost member would be
+    replaced."""
     world = began(at_first, 3)
     edited(world, STATEFUL_SET)
     Refusals(world, STATEFUL_SET)
@@ -351,7 +360,7 @@ def test_no_link_is_changed_by_a_template_that_is_refused(at_first: Any, then: A
     assert world.record.links == before
 
 
-def test_what_else_a_human_has_to_do_is_still_said() -> None:
+def test_another_reason_that_needs_a_human_is_still_reported() -> None:
     world = with_policy(formed(3))
     drive(world)
     Refusals(world, POLICY)

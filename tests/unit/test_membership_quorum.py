@@ -1,4 +1,5 @@
-"""Without a quorum: nothing destructive, the cause is reported, and it recovers alone if it can."""
+"""Without a quorum nothing destructive is done, the cause is reported, and the cluster recovers
+alone if it can."""
 
 from __future__ import annotations
 
@@ -62,16 +63,16 @@ class TestMayComeBack:
         assert drive(world) == Settled()
         assert world.history == []
 
-    def test_those_that_run_without_a_leader_are_named_too(self) -> None:
+    def test_members_without_a_leader_are_named_too(self) -> None:
         rest = drive(down(3, 0, 1))
 
         assert "c-2 runs without a leader" in rest.reason
 
     @pytest.mark.parametrize(("size", "grown"), [(1, 2), (1, 3), (2, 5), (3, 7)])
-    def test_a_moment_of_silence_during_growth_is_no_lost_quorum(
+    def test_a_moment_of_silence_during_growth_is_not_a_lost_quorum(
         self, size: int, grown: int
     ) -> None:
-        """Ordinals that wait to be grown are empty; the cluster was called lost for it."""
+        """Ordinals that wait for growth have empty volumes, and the quorum was reported as lost."""
         world = formed(size)
         world.edit(size=grown)
         until(world, f"add c-{size}")
@@ -84,7 +85,8 @@ class TestMayComeBack:
     def test_members_that_were_down_during_growth_were_called_lost(
         self, size: int, grown: int, storage: dict
     ) -> None:
-        """A recovery was held out, and would have given up writes that only the others had."""
+        """A recovery was suggested. It would have given up writes that only the other members
+        had."""
         world = formed(size, **storage)
         world.edit(size=grown)
         until(world, f"add c-{size}")
@@ -102,7 +104,7 @@ class TestMayComeBack:
     def test_a_learner_without_its_ticket_was_called_lost_while_the_others_were_down(
         self, size: int, grown: int, storage: dict
     ) -> None:
-        """The budget had counted it by then, and a recovery was held out."""
+        """The disruption budget already counted it, and a recovery was suggested."""
         world = formed(size, **storage)
         world.edit(size=grown)
         world.apply(until(world, f"add c-{size}"))
@@ -117,10 +119,10 @@ class TestMayComeBack:
 
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
     @pytest.mark.parametrize("size", [2, 3])
-    def test_a_member_whose_claim_is_as_new_is_no_learner_without_its_ticket(
+    def test_a_lost_member_with_a_new_claim_is_not_taken_for_a_learner_without_a_ticket(
         self, size: int, storage: dict
     ) -> None:
-        """The ledger knows of its ticket, whether it began with the cluster or joined it."""
+        """The ledger has its ticket, whether it was a first member or joined later."""
         world = formed(1, **storage)
         world.edit(size=size)
         drive(world)
@@ -135,7 +137,7 @@ class TestMayComeBack:
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
 
-    def test_lost_members_are_told_from_those_that_wait_to_be_grown(self) -> None:
+    def test_lost_members_are_told_apart_from_those_that_wait_for_growth(self) -> None:
         world = formed(3)
         world.edit(size=7)
         until(world, "add c-3")
@@ -148,7 +150,7 @@ class TestMayComeBack:
         assert isinstance(rest, Hold)
         assert rest.message.startswith("the data of c-0, c-2 is lost")
 
-    def test_a_pod_that_is_ready_yet_without_a_leader_proves_nothing(self) -> None:
+    def test_a_ready_pod_without_a_leader_proves_nothing(self) -> None:
         world = wiped(3, 0, 1)
         seen = with_pod(world.observe(), 2, ready=True)
         assert seen.statuses[2].leader_id == 0
@@ -158,7 +160,7 @@ class TestMayComeBack:
         assert isinstance(step, Hold)
         assert step.reason == "QuorumLost"
 
-    def test_a_spare_lost_volume_is_still_no_lost_quorum(self) -> None:
+    def test_one_lost_volume_of_three_is_not_a_lost_quorum(self) -> None:
         world = wiped(3, 1)
         world.pods[0].silent = True
 
@@ -183,12 +185,12 @@ class TestMayComeBack:
 
         assert words in decide(with_pod(seen, 0, **change)).reason
 
-    def test_one_without_a_pod(self) -> None:
+    def test_a_member_without_a_pod(self) -> None:
         seen = down(3, 0, 1).observe()
 
         assert "c-0 has no pod" in quorum.missing(replace(seen, pods=seen.pods[1:])).reason
 
-    def test_one_that_has_its_ticket_is_starting(self) -> None:
+    def test_a_member_that_has_its_ticket_is_starting(self) -> None:
         world = wiped(3, 0, 1)
         seen = world.observe()
         answer = replace(seen.pods[0].answer, finding=Finding("ticketed"))
@@ -207,7 +209,7 @@ class TestMayComeBack:
         assert isinstance(rest, Wait)
         assert "c-0: its volume cannot be read (I/O error)" in rest.reason
 
-    def test_everyone_answers_and_the_list_could_not_be_read(self) -> None:
+    def test_all_members_answer_but_the_list_could_not_be_read(self) -> None:
         seen = replace(formed(3).observe(), etcd=None)
 
         assert quorum.missing(seen) == Wait("a quorum to answer", soon=True)
@@ -218,10 +220,10 @@ class TestLost:
     @pytest.mark.parametrize(
         ("size", "ordinals"), [(1, [0]), (2, [0]), (3, [0, 1]), (3, [0, 1, 2]), (5, [1, 2, 4])]
     )
-    def test_is_held_with_who_and_why_and_nothing_is_touched(
+    def test_lost_members_are_named_with_the_cause_and_nothing_is_touched(
         self, size: int, ordinals: list[int], storage: dict
     ) -> None:
-        """F13: total loss never leads to an empty cluster either."""
+        """F13: even a total loss never leads to an empty cluster."""
         world = wiped(size, *ordinals, **storage)
         members = dict(world.etcd.members)
 
@@ -236,9 +238,9 @@ class TestLost:
         assert not [one for one in labels(world.history) if one.startswith(("remove", "delete"))]
 
     @pytest.mark.parametrize("lost", [[1, 2], [0, 1, 2]])
-    def test_ways_out_were_held_out_that_emptydirs_do_not_have(self, lost: list[int]) -> None:
-        """No data was said to be left, though a member had its own; nor can a volume be brought
-        back, or a backup be restored in place."""
+    def test_a_way_out_was_suggested_that_an_empty_dir_does_not_have(self, lost: list[int]) -> None:
+        """The message said that no data was left, though a member had its own. It suggested to
+        bring a volume back, and to restore a backup in place, which need claims."""
         rest = drive(wiped(3, *lost, **EMPTY_DIR))
 
         assert isinstance(rest, Hold)
@@ -248,14 +250,14 @@ class TestLost:
         assert "restore a backup into a new cluster with claims" in rest.message
 
     def test_an_edited_size_makes_no_quorum(self) -> None:
-        """Members that were never added are none that may come back."""
+        """Members that were never added cannot come back."""
         world = wiped(3, 0, 1)
         world.edit(size=5)
 
         assert drive(world).reason == "QuorumLost"
 
     @pytest.mark.parametrize("how", ["damaged", "Lost", "node"])
-    def test_also_for_volumes_that_are_worth_nothing(self, how: str) -> None:
+    def test_also_for_volumes_that_cannot_be_used(self, how: str) -> None:
         world = formed(3)
         for ordinal in (0, 1):
             claim, pod = world.claims[ordinal], world.pods[ordinal]
@@ -271,7 +273,7 @@ class TestLost:
         assert rest.reason == "QuorumLost"
 
     def test_a_volume_that_is_given_back_heals_it(self) -> None:
-        """An empty directory was mounted once, and the right one later."""
+        """An empty directory was mounted first, and the right volume later."""
         world = formed(3)
         kept = [world.claims[ordinal].data for ordinal in (0, 1)]
         for ordinal in (0, 1):
@@ -287,7 +289,7 @@ class TestLost:
         assert drive(world) == Settled()
         assert world.history == []
 
-    def test_a_first_member_that_never_started_is_no_help(self) -> None:
+    def test_a_first_member_that_never_started_does_not_count(self) -> None:
         world = formed(3)
         never = world.record.members[2].member_id
         world.secret = (
@@ -311,7 +313,7 @@ def test_children_are_put_back_without_a_quorum() -> None:
     assert labels([decide(world.observe())]) == ["Service c-client"]
 
 
-def test_nothing_is_said_of_a_quorum_before_there_was_one() -> None:
+def test_a_quorum_is_not_reported_as_missing_before_there_was_one() -> None:
     world = formed(1)
     seen = world.observe()
     record = replace(seen.secret.bootstrap, latched=False)
@@ -323,7 +325,7 @@ def test_nothing_is_said_of_a_quorum_before_there_was_one() -> None:
 
 
 class TestThereNeverWasAny:
-    """The Secret is lost when claims are on record, and before anything has run."""
+    """The Secret is lost after claims are on record, and before any member has run."""
 
     def lost(self, **spec: object) -> World:
         world = World(body(3, **spec))
@@ -335,7 +337,7 @@ class TestThereNeverWasAny:
         world.lose_secret()
         return world
 
-    def test_a_human_was_told_to_bring_back_what_never_was(self) -> None:
+    def test_the_message_asked_for_data_that_never_existed(self) -> None:
         rest = drive(self.lost())
 
         assert isinstance(rest, Hold)
@@ -347,7 +349,7 @@ class TestThereNeverWasAny:
         ) in rest.message
 
     @pytest.mark.parametrize("trace", ["status", "record", "ledger", "pod"])
-    def test_is_not_said_where_anything_tells_of_data(self, trace: str) -> None:
+    def test_is_not_assumed_if_anything_shows_that_there_was_data(self, trace: str) -> None:
         world = self.lost()
         drive(world)
         seen = world.observe()

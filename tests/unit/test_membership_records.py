@@ -1,4 +1,5 @@
-"""The two records: what is written is read back; what others wrote holds the cluster."""
+"""The two records: what is written can be read back, and what others wrote into them holds the
+cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class TestBootstrap:
         assert FIRST.version == "3.7.3"
         assert FIRST.initial_cluster == ",".join(f"{name}={url}" for name, url in PEERS.items())
 
-    def test_another_attempt_shares_nothing_with_the_one_before(self) -> None:
+    def test_another_attempt_shares_nothing_with_the_previous_one(self) -> None:
         spent = records.issue(FIRST, {FIRST.members[0].member_id: "r"})
         second = records.next_attempt(spent, PEERS, "3.6.14", FIRST.links)
 
@@ -58,7 +59,7 @@ class TestBootstrap:
         assert record.size == 5
         assert load_bootstrap(dump_bootstrap(record)) == record
 
-    def test_that_a_version_is_untried_is_kept_and_of_others_nothing_is_said(self) -> None:
+    def test_only_an_untried_version_is_marked_as_untried(self) -> None:
         record = replace(records.adopted("uid", 0xBB, "3.7.3", 5), untried=True)
 
         assert load_bootstrap(dump_bootstrap(record)) == record
@@ -84,14 +85,14 @@ class TestBootstrap:
 class TestLedger:
     ID = FIRST.members[0].member_id
 
-    def test_a_ticket_is_noted_with_its_run(self) -> None:
+    def test_a_ticket_is_recorded_with_its_run(self) -> None:
         record = records.issue(FIRST, {self.ID: "run-1"})
 
         assert record.challenge(self.ID) == "run-1"
         assert record.challenge(FIRST.members[1].member_id) is None
 
     @pytest.mark.parametrize("run", ["run-1", "run-2"])
-    def test_no_member_is_ever_noted_twice(self, run: str) -> None:
+    def test_no_member_is_recorded_twice(self, run: str) -> None:
         record = records.issue(FIRST, {self.ID: "run-1"})
 
         with pytest.raises(ValueError, match="had their ticket"):
@@ -163,20 +164,22 @@ def broken(**changes: Any) -> str:
         broken(format=None),
     ],
 )
-def test_a_record_that_was_tampered_with_is_bad_and_nothing_else(text: str) -> None:
+def test_a_tampered_record_is_bad_and_raises_nothing_else(text: str) -> None:
     with pytest.raises(BadRecord, match="the bootstrap record cannot be read"):
         load_bootstrap(text)
 
 
 class TestFormat:
-    def test_a_record_of_before_there_were_formats_is_read(self) -> None:
+    def test_a_record_from_before_formats_can_be_read(self) -> None:
         assert load_bootstrap(broken(format=...)) == FIRST
 
-    def test_what_is_written_says_its_format(self) -> None:
+    def test_a_record_contains_its_format(self) -> None:
         assert json.loads(dump_bootstrap(FIRST))["format"] == FORMAT == 1
 
     @pytest.mark.parametrize("more", [{}, {"quorum": 2}, {"members": "others"}, {"size": ...}])
-    def test_an_older_operator_refuses_what_it_would_erase(self, more: dict[str, Any]) -> None:
+    def test_an_older_operator_refuses_a_record_with_fields_it_would_drop(
+        self, more: dict[str, Any]
+    ) -> None:
         with pytest.raises(NewerRecord, match=r"a newer operator wrote .*, in format 2"):
             load_bootstrap(broken(format=2, **more))
 
@@ -185,7 +188,7 @@ class TestFormat:
     st.text(max_size=60)
     | st.recursive(st.none() | st.booleans() | st.text(max_size=4), st.lists).map(json.dumps)
 )
-def test_any_text_is_a_record_or_bad(text: str) -> None:
+def test_any_text_is_a_record_or_is_refused(text: str) -> None:
     with pytest.raises(BadRecord):
         load_bootstrap(text)
 
@@ -199,7 +202,7 @@ def test_any_text_is_a_record_or_bad(text: str) -> None:
         lambda one: st.lists(one, max_size=3),
     ),
 )
-def test_any_value_in_a_record_is_read_or_bad(key: str, value: Any) -> None:
+def test_any_value_in_a_record_is_read_or_refused(key: str, value: Any) -> None:
     with contextlib.suppress(BadRecord):
         assert isinstance(load_bootstrap(broken(**{key: value})), Bootstrap)
 
@@ -211,14 +214,14 @@ class TestMemberRecord:
 
         assert load_member(member_annotations(record)) == record
 
-    def test_a_claim_that_was_only_made_has_none(self) -> None:
+    def test_a_new_claim_has_none(self) -> None:
         assert load_member({}) is None
         assert load_member({naming.CLUSTER_UID: "uid", "other": "x"}) is None
 
     @pytest.mark.parametrize(
         "missing", [naming.MEMBER_ID, naming.CLUSTER_ID, naming.CLAIM_UID, naming.CLUSTER_UID]
     )
-    def test_half_of_one_is_bad(self, missing: str) -> None:
+    def test_an_incomplete_one_is_refused(self, missing: str) -> None:
         annotations = member_annotations(MEMBER)
         del annotations[missing]
 
@@ -238,6 +241,6 @@ class TestMemberRecord:
             (naming.CLUSTER_UID, ""),
         ],
     )
-    def test_garbage_in_it_is_bad(self, key: str, value: str) -> None:
+    def test_an_unreadable_value_is_refused(self, key: str, value: str) -> None:
         with pytest.raises(BadRecord):
             load_member(member_annotations(MEMBER) | {key: value})

@@ -1,4 +1,5 @@
-"""The version of a cluster whose Secret is lost: from what is left, never a default or an edit."""
+"""The version of a cluster whose Secret is lost: taken from what is left, never from a default or
+an edit."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"
 
 
 def running(version: str, size: int = 3) -> World:
-    """Its spec names no version."""
+    """A cluster whose spec names no version."""
     world = formed(size, version=version)
     world.turn()
     del world.body["spec"]["version"]
@@ -30,7 +31,7 @@ def running(version: str, size: int = 3) -> World:
 
 
 def orphaned(version: str, size: int = 3) -> World:
-    """Secret and StatefulSet are lost; the pods run on."""
+    """A cluster that lost its Secret and its StatefulSet; the pods still run."""
     world = running(version, size)
     world.lose_secret()
     world.delete_stateful_set()
@@ -61,7 +62,7 @@ class TestTheStatefulSetIsLostToo:
         assert (world.record.version, world.record.before) == (OLD, "")
         assert not world.record.untried
 
-    def test_a_pod_that_stops_still_tells(self) -> None:
+    def test_a_pod_that_is_stopping_still_tells(self) -> None:
         world = running(OLD)
         world.lose_secret()
         world.delete_stateful_set(with_pods=True)
@@ -69,7 +70,7 @@ class TestTheStatefulSetIsLostToo:
         assert drive(world) == Settled()
         assert versions(world) == {OLD}
 
-    def test_without_any_pod_the_status_tells_and_is_not_trusted_blindly(self) -> None:
+    def test_without_any_pod_the_status_tells_and_counts_as_untried(self) -> None:
         world = running(OLD)
         world.lose_secret()
         world.delete_stateful_set()
@@ -83,7 +84,7 @@ class TestTheStatefulSetIsLostToo:
         assert versions(world) == {OLD}
         assert not world.record.untried
 
-    def test_where_nothing_tells_the_spec_does_until_a_quorum_has_answered(self) -> None:
+    def test_without_any_trace_the_spec_counts_until_a_quorum_has_answered(self) -> None:
         world = running(NEW)
         world.lose_secret()
         world.delete_stateful_set()
@@ -94,7 +95,7 @@ class TestTheStatefulSetIsLostToo:
 
         assert (record.version, record.untried) == ("3.7.2", True)
 
-    def test_an_edit_that_waits_jumped_over_a_minor(self) -> None:
+    def test_a_pending_edit_skipped_a_minor(self) -> None:
         world = orphaned(OLD)
         world.edit(version=NEW)
 
@@ -104,8 +105,8 @@ class TestTheStatefulSetIsLostToo:
         assert rest.reason == "VersionJump"
         assert versions(world) == {OLD}
 
-    def test_an_edit_that_waits_jumped_over_the_gates(self) -> None:
-        """Nothing tells any more that no log has entries of 3.5."""
+    def test_a_pending_edit_skipped_the_gates_of_an_upgrade(self) -> None:
+        """Nothing records any more that no log has entries written by 3.5."""
         world = orphaned(MIDDLE)
         world.edit(version=NEW)
 
@@ -116,7 +117,7 @@ class TestTheStatefulSetIsLostToo:
 
     @pytest.mark.parametrize(("before", "after"), [(MIDDLE, NEW), (NEW, MIDDLE)])
     @pytest.mark.parametrize("restarted", [1, 2])
-    def test_a_change_that_was_half_way_goes_on(
+    def test_a_change_that_was_half_way_continues(
         self, before: str, after: str, restarted: int
     ) -> None:
         world = running(before)
@@ -146,7 +147,7 @@ class TestTheStatefulSetIsLostToo:
             ((MIDDLE, NEW, NEW), MIDDLE),
         ],
     )
-    def test_of_several_versions_the_lowest_minor_counts_and_its_patch_of_most_pods(
+    def test_of_several_versions_the_lowest_minor_counts_with_the_patch_of_most_of_its_pods(
         self, ran: tuple[str, ...], version: str
     ) -> None:
         seen = orphaned(NEW, len(ran)).observe()
@@ -161,7 +162,7 @@ class TestTheStatefulSetIsLostToo:
 
         assert taken_on(seen).version == NEW
 
-    def test_the_pods_are_believed_before_the_status(self) -> None:
+    def test_the_pods_count_more_than_the_status(self) -> None:
         seen = replace(orphaned(MIDDLE).observe(), last_version=Version(3, 5, 33))
 
         assert taken_on(seen).version == MIDDLE
@@ -169,7 +170,7 @@ class TestTheStatefulSetIsLostToo:
 
 class TestTheStatefulSetIsThere:
     def failing(self) -> World:
-        """A power outage: no pod is Ready, and the registry is not there either."""
+        """A power outage: no pod is Ready, and the registry is down too."""
         world = running(MIDDLE)
         world.bad_images = {MIDDLE}
         for ordinal in list(world.pods):
@@ -178,7 +179,7 @@ class TestTheStatefulSetIsThere:
         world.turn()
         return world
 
-    def test_a_version_that_it_tells_was_left_for_an_edit_without_any_gate(self) -> None:
+    def test_its_version_was_replaced_by_a_pending_edit_without_any_gate(self) -> None:
         world = self.failing()
         world.edit(version=NEW)
         world.lose_secret()
@@ -194,7 +195,7 @@ class TestTheStatefulSetIsThere:
             f"version {NEW}"
         )
 
-    def test_it_is_believed_before_pods_and_status(self) -> None:
+    def test_it_counts_more_than_pods_and_status(self) -> None:
         world = running(MIDDLE)
         world.lose_secret()
         seen = replace(world.observe(), last_version=Version(3, 5, 33))
@@ -205,7 +206,7 @@ class TestTheStatefulSetIsThere:
 
 
 class TestAGuess:
-    """Nothing has told the version, and the spec is edited."""
+    """Nothing tells the version, and the spec is edited."""
 
     def all_fail(self, now: str, **sign: bool) -> Observation:
         world = formed(3, version=now)
@@ -217,8 +218,8 @@ class TestAGuess:
         return replace(seen, secret=secret, pods=tuple(failing))
 
     @pytest.mark.parametrize("sign", ["crashing", "image_missing"])
-    def test_is_kept_while_a_pod_may_run_it_yet(self, sign: str) -> None:
-        """One missing image of three was enough."""
+    def test_is_kept_while_a_pod_may_still_run_it(self, sign: str) -> None:
+        """One missing image of three was enough to give it up."""
         seen = self.all_fail(MIDDLE, **{sign: True})
         assert upgrade.try_another(seen) is not None
 
@@ -227,10 +228,10 @@ class TestAGuess:
 
     @pytest.mark.parametrize("now", [MIDDLE, "3.7.2"])
     @pytest.mark.parametrize("told", [True, False])
-    def test_that_the_status_shares_is_not_left_by_a_minor_for_want_of_its_image(
+    def test_that_agrees_with_the_status_is_not_changed_by_a_minor_because_its_image_is_missing(
         self, now: str, told: bool
     ) -> None:
-        """Members ran it, as far as anybody knows."""
+        """As far as anybody knows, members ran it."""
         seen = self.all_fail(now, image_missing=True)
         hint = seen.cluster.version if not told else Version(3, int(now[2]), 1)
         seen = replace(seen, last_version=hint)

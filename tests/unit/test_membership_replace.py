@@ -29,7 +29,7 @@ REJOINS = ["add c-{0}", "ledger", "record", "push c-{0} existing", "promote c-{0
 
 
 def emptied(world: World, ordinal: int) -> None:
-    """The volume, underneath; `start` looks as the container's pod is made again."""
+    """Empties the mounted volume. `start` looks at it when the pod has been recreated."""
     world.claims[ordinal].data = None
     world.restart_pod(ordinal)
 
@@ -74,7 +74,7 @@ WAYS = {
 
 
 def chain(history: list[Step], ordinal: int) -> list[str]:
-    """Without hand-overs and numbers."""
+    """The steps at one ordinal, without leader changes and numbers."""
     found = [one for one in labels(history) if not one.startswith("lead")]
     return [one.split()[0] if one[:6] in {"ledger", "record"} else one for one in found]
 
@@ -108,7 +108,7 @@ def test_any_ordinal_of_five(ordinal: int, storage: dict) -> None:
 
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
 def test_two_of_five_at_once(storage: dict) -> None:
-    """F24: quorum gates repair, not unanimity."""
+    """F24: repair needs a quorum, not every member."""
     world = formed(5, **storage)
     for ordinal in (0, 3):
         world.empty(ordinal)
@@ -129,7 +129,7 @@ def test_the_leader_that_still_serves_hands_over_first(storage: dict) -> None:
     assert labels(world.history)[1] == f"remove c-{leader}"
 
 
-def test_a_lost_member_never_inherits_the_lead() -> None:
+def test_a_lost_member_never_becomes_leader() -> None:
     world = formed(3)
     world.etcd.move_leader(world.data(2).member_id)
     for ordinal in (0, 2):
@@ -142,8 +142,9 @@ def test_a_lost_member_never_inherits_the_lead() -> None:
     assert step.member_id == world.data(1).member_id
 
 
-def test_members_that_still_serve_go_one_by_one() -> None:
-    """All claims were deleted under pods that serve: no hurry, and every reason to wait."""
+def test_members_that_still_serve_are_replaced_one_by_one() -> None:
+    """All claims were deleted under pods that still serve. There is no hurry, so each waits for the
+    one before."""
     world = formed(5)
     for claim in world.claims.values():
         claim.deleting = True
@@ -158,8 +159,8 @@ def test_members_that_still_serve_go_one_by_one() -> None:
 
 
 def test_two_lost_members_beside_a_new_version_did_not_wait_for_each_other() -> None:
-    """The first waited for its image to be tried out by a restart, the restart for the second, and
-    the second for the first."""
+    """The first waited for a restart to prove its image, the restart waited for the second, and the
+    second for the first."""
     world = formed(5, version="3.7.2")
     for ordinal in (0, 1):
         world.claims[ordinal].deleting = True
@@ -169,7 +170,7 @@ def test_two_lost_members_beside_a_new_version_did_not_wait_for_each_other() -> 
     assert not any(claim.deleting for claim in world.claims.values())
 
 
-def test_one_that_does_not_serve_goes_before_one_that_does() -> None:
+def test_a_member_that_does_not_serve_is_replaced_before_one_that_does() -> None:
     world = formed(5)
     for ordinal in (0, 4):
         world.claims[ordinal].deleting = True
@@ -181,7 +182,7 @@ def test_one_that_does_not_serve_goes_before_one_that_does() -> None:
 class TestOnlyWithAQuorumOfTheRest:
     """I1"""
 
-    def test_of_two_a_lost_one_is_a_lost_quorum(self) -> None:
+    def test_of_two_one_that_does_not_serve_is_a_lost_quorum(self) -> None:
         world = formed(2)
         world.empty(1)
         world.turn()
@@ -213,7 +214,7 @@ class TestOnlyWithAQuorumOfTheRest:
             soon=True,
         )
 
-    def test_the_only_one_is_held_and_the_ways_out_are_named(self) -> None:
+    def test_the_only_member_is_held_and_the_ways_out_are_named(self) -> None:
         world = formed(1)
         world.claims[0].deleting = True
 
@@ -224,7 +225,7 @@ class TestOnlyWithAQuorumOfTheRest:
         assert "claim data-c-0 is being deleted" in rest.message
         assert "set spec.size to 3" in rest.message
 
-    def test_that_way_out_works(self) -> None:
+    def test_the_suggested_way_out_works(self) -> None:
         world = formed(1)
         world.claims[0].deleting = True
         drive(world)
@@ -236,16 +237,16 @@ class TestOnlyWithAQuorumOfTheRest:
 
 
 class TestClaimOfARemovedMember:
-    """I6: deleted only when all of it is on record and on the linearizable list."""
+    """I6: deleted only if its record is complete and the linearizable list confirms it."""
 
     @pytest.fixture
     def seen(self) -> Observation:
-        """c-1 was removed by hand, and its pod runs on."""
+        """c-1 was removed by hand, and its pod still runs."""
         world = formed(3)
         removed_by_hand(world, 1)
         return world.observe()
 
-    def test_goes_by_uid_and_version(self, seen: Observation) -> None:
+    def test_is_deleted_by_uid_and_resource_version(self, seen: Observation) -> None:
         step = decide(seen)
 
         assert isinstance(step, DeleteClaim)
@@ -302,7 +303,7 @@ class TestClaimOfARemovedMember:
         assert not leftovers.is_removed_members(found, found.claims[1])
         assert decide(found).reason == "SplitBrain"
 
-    def test_goes_also_if_its_data_was_adopted_and_not_yet_recorded_anew(self) -> None:
+    def test_is_deleted_also_if_its_adoption_was_not_recorded_yet(self) -> None:
         old = formed(3)
         world = old.remake("new-uid", retainedClaims={"adopt": old.cluster.uid})
         until(world, "record data-c-2")
@@ -312,7 +313,7 @@ class TestClaimOfARemovedMember:
         assert drive(world) == Settled()
         assert "delete data-c-2" in labels(world.history)
 
-    def test_an_empty_one_is_taken_as_it_is(self) -> None:
+    def test_an_empty_one_is_reused(self) -> None:
         world = formed(3)
         uid = world.claims[1].uid
         emptied(world, 1)
@@ -322,8 +323,8 @@ class TestClaimOfARemovedMember:
 
 
 class TestPods:
-    def test_a_pod_that_was_made_on_a_terminating_claim_is_made_again(self) -> None:
-        """F7: it is bound to a claim that cannot go before it does."""
+    def test_a_pod_that_was_created_on_a_terminating_claim_is_recreated(self) -> None:
+        """F7: the claim cannot go before the pod that is bound to it."""
         world = formed(3)
         world.hasty = True
         world.history.clear()
@@ -338,8 +339,8 @@ class TestPods:
         assert chain(world.history, 1)[:3] == ["remove c-1", "restart c-1", "restart c-1"]
 
     @pytest.mark.parametrize("formed_yet", [True, False])
-    def test_a_pending_pod_on_a_claim_that_goes_is_made_again(self, *, formed_yet: bool) -> None:
-        """pvc-protection keeps the claim for the pod, and nothing schedules the pod."""
+    def test_a_pending_pod_on_a_terminating_claim_is_recreated(self, *, formed_yet: bool) -> None:
+        """pvc-protection keeps the claim for the pod, and the pod cannot be scheduled."""
         world = formed(3) if formed_yet else World(body(3))
         if not formed_yet:
             world.stuck = {1}
@@ -350,7 +351,7 @@ class TestPods:
 
         assert drive(world) == Settled()
 
-    def test_one_whose_node_does_not_confirm_is_given_up_once_it_is_no_member(self) -> None:
+    def test_a_removed_members_pod_on_a_silent_node_is_force_deleted(self) -> None:
         world = formed(3)
         world.pods[1].deleting = world.pods[1].overdue = True
         world.pods[1].silent = True
@@ -360,8 +361,9 @@ class TestPods:
         assert drive(world) == Settled()
         assert labels(world.history)[:2] == ["remove c-1", "force c-1"]
 
-    def test_one_that_is_still_a_member_never_is(self) -> None:
-        """It was said to be about to stop, for ever; what to do about a dead node was not."""
+    def test_a_members_pod_on_a_silent_node_is_never_force_deleted(self) -> None:
+        """The status said for good that it was about to stop, and not what to do about a dead
+        node."""
         world = formed(3)
         world.pods[1].deleting = world.pods[1].overdue = True
         world.pods[1].silent = True
@@ -374,7 +376,7 @@ class TestPods:
         assert world.history == []
 
     @pytest.mark.parametrize("overdue", [True, False])
-    def test_one_that_is_stopping_in_time_is_waited_for(self, *, overdue: bool) -> None:
+    def test_a_pod_that_is_stopping_in_time_is_waited_for(self, *, overdue: bool) -> None:
         world = formed(3)
         removed_by_hand(world, 1)
         seen = with_pod(world.observe(), 1, deleting=True, overdue=overdue)
@@ -383,7 +385,7 @@ class TestPods:
 
         assert (isinstance(step, DeletePod) and step.force) is overdue
 
-    def test_with_an_empty_dir_the_pod_of_a_removed_member_is_made_again(self) -> None:
+    def test_with_an_empty_dir_the_pod_of_a_removed_member_is_recreated(self) -> None:
         world = formed(3, **EMPTY_DIR)
         removed_by_hand(world, 1)
         world.history.clear()
@@ -391,7 +393,7 @@ class TestPods:
         assert drive(world) == Settled()
         assert chain(world.history, 1)[:2] == ["restart c-1", "add c-1"]
 
-    def test_one_beyond_the_replicas_is_the_stateful_sets(self) -> None:
+    def test_a_pod_beyond_the_replicas_is_left_to_the_stateful_set_controller(self) -> None:
         world = formed(3)
         seen = world.observe()
         beyond = replace(seen.pods[2], ordinal=3, name="c-3")
@@ -400,8 +402,8 @@ class TestPods:
 
         assert step == Wait("pods c-3, no longer needed, to stop")
 
-    def test_one_beyond_the_replicas_whose_node_is_silent_is_given_up(self) -> None:
-        """Its claim would stay for as long as the Node does."""
+    def test_a_pod_beyond_the_replicas_on_a_silent_node_is_force_deleted(self) -> None:
+        """Otherwise its claim would stay for as long as the Node does."""
         world = formed(3)
         seen = world.observe()
         beyond = replace(seen.pods[2], ordinal=3, name="c-3", deleting=True, overdue=True)
@@ -412,7 +414,7 @@ class TestPods:
         assert (step.name, step.force) == ("c-3", True)
 
 
-def test_a_claim_that_is_gone_from_under_a_running_pod_is_made_again() -> None:
+def test_a_running_pod_whose_claim_is_gone_is_recreated() -> None:
     world = formed(3)
     del world.claims[1]
     seen = world.observe()
@@ -438,8 +440,8 @@ HELD = {record_damaged: "ClaimRecordDamaged", claim_restored: "ClaimRestored"}
 
 @pytest.mark.parametrize("way", HELD, ids=lambda way: way.__name__)
 class TestADistrustedClaimThatAHumanDeletes:
-    def test_was_held_for_ever_as_its_pod_ran_on(self, way: object) -> None:
-        """The claim stays for as long as the pod does, and nobody deleted that."""
+    def test_stayed_for_good_because_its_pod_ran_on(self, way: object) -> None:
+        """A claim stays for as long as its pod, and nobody deleted the pod."""
         world = formed(3)
         way(world, 1)
         rest = drive(world)
@@ -453,7 +455,7 @@ class TestADistrustedClaimThatAHumanDeletes:
         assert chain(world.history, 1) == [one.format(1) for one in WAYS[deleted] + REJOINS]
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_waits_for_the_others_as_any_other(self, way: object, size: int) -> None:
+    def test_waits_for_the_others_like_any_other(self, way: object, size: int) -> None:
         """I1"""
         world = formed(size)
         way(world, 0)
@@ -481,8 +483,8 @@ class TestADistrustedClaimThatAHumanDeletes:
         assert world.history == []
 
 
-def test_a_damaged_claim_that_is_deleted_beside_a_lost_secret_says_what_it_waits_for() -> None:
-    """Nothing is taken on from claims that cannot be read; and it goes with its pod alone."""
+def test_a_damaged_claim_that_is_deleted_while_the_secret_is_lost_says_what_to_do() -> None:
+    """An unreadable claim cannot be used to rebuild the record, and it stays as long as its pod."""
     world = formed(3)
     record_damaged(world, 1)
     deleted(world, 1)
@@ -497,7 +499,7 @@ def test_a_damaged_claim_that_is_deleted_beside_a_lost_secret_says_what_it_waits
     assert drive(world) == Settled()
 
 
-def test_two_members_of_different_clusters_are_touched_by_nobody() -> None:
+def test_members_of_two_clusters_are_not_touched() -> None:
     world = formed(3)
     stray = world.claims[1].data
     world.claims[1].data = replace(stray, cluster_id=7, member_id=8)
@@ -514,7 +516,7 @@ def test_two_members_of_different_clusters_are_touched_by_nobody() -> None:
     assert world.history == []
 
 
-def test_a_claim_whose_owner_label_is_gone_is_no_reason_to_replace() -> None:
+def test_a_claim_without_its_owner_label_is_no_reason_to_replace() -> None:
     world = formed(3)
     world.claims[1].annotations.pop(naming.CLUSTER_UID)
 

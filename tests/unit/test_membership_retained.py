@@ -1,6 +1,6 @@
 """Claims that a deleted cluster of the same name left behind: hold, adopt, discard.
 
-Each test goes from the old cluster's deletion until the new one serves.
+Each test runs from the old cluster's deletion until the new one serves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def again(old: World, **retained: str) -> World:
 
 
 def adopting() -> tuple[Observation, Pod, Finding]:
-    """Just before the first ticket; and a pod of those that wait, with what it has found."""
+    """The world just before its first ticket, with a waiting pod and what that pod found."""
     world = again(formed(3), adopt=UID)
     while not isinstance(step := decide(world.observe()), PushTicket):
         world.apply(step) if is_write(step) else world.turn()
@@ -47,7 +47,7 @@ def adopting() -> tuple[Observation, Pod, Finding]:
 
 
 class TestHold:
-    def test_the_claims_the_uid_and_both_ways_on_are_named(self) -> None:
+    def test_the_claims_their_uid_and_both_ways_out_are_named(self) -> None:
         world = again(formed(3))
 
         rest = drive(world)
@@ -62,7 +62,7 @@ class TestHold:
         assert world.history == []
 
     @pytest.mark.parametrize("given", [{"adopt": OLDER}, {"discard": OLDER}])
-    def test_another_uid_than_theirs_is_no_word_on_them(self, given: dict[str, str]) -> None:
+    def test_a_uid_of_another_cluster_does_not_count(self, given: dict[str, str]) -> None:
         world = again(formed(3), **given)
 
         rest = drive(world)
@@ -80,7 +80,7 @@ class TestHold:
         assert isinstance(rest, Hold)
         assert rest.message.startswith("claims data-c-1 hold")
 
-    def test_claims_that_never_had_a_member_are_simply_used(self) -> None:
+    def test_claims_that_never_had_a_member_are_reused(self) -> None:
         old = World(body(3))
         while not old.pods:
             step = decide(old.observe())
@@ -90,7 +90,7 @@ class TestHold:
 
         assert drive(world) == Settled()
 
-    def test_claims_that_show_up_before_the_stateful_set_is_there_still_hold(self) -> None:
+    def test_claims_that_appear_before_the_stateful_set_does_still_hold(self) -> None:
         claims = formed(3).claims
         world = World(body(3, uid=NEW))
         for _ in range(2):
@@ -153,10 +153,10 @@ class TestAdopt:
 
     @pytest.mark.parametrize("wrong", ["3.5.33", "3.7.3"])
     @pytest.mark.parametrize("fails", ["crashing", "late_images"])
-    def test_a_version_that_is_not_that_of_the_data_is_put_right_by_an_edit(
+    def test_a_wrong_version_of_the_data_can_be_corrected_by_an_edit(
         self, wrong: str, fails: str
     ) -> None:
-        """Nothing tells which one it ran; the first guess was kept for ever."""
+        """Nothing records which version the data is of; the first guess was kept for good."""
         world = again(formed(3, version="3.6.14"), adopt=UID)
         world.edit(version=wrong)
         world.late_images = {wrong} if fails == "late_images" else set()
@@ -177,7 +177,7 @@ class TestAdopt:
         assert {pod.version for pod in world.pods.values()} == {"3.6.14"}
         assert not world.record.untried
 
-    def test_once_a_quorum_has_answered_no_edit_jumps_over_the_gates(self) -> None:
+    def test_once_a_quorum_has_answered_an_edit_cannot_skip_the_gates(self) -> None:
         world = again(formed(3, version="3.5.33"), adopt=UID)
         world.edit(version="3.5.33")
         assert drive(world) == Settled()
@@ -189,7 +189,7 @@ class TestAdopt:
 
         assert world.record.version == "3.5.33"
 
-    def test_the_record_is_latched_so_that_nothing_can_begin_beside_it(self) -> None:
+    def test_the_record_is_latched_so_nothing_empty_can_form_beside_the_data(self) -> None:
         step = decide(again(formed(3), adopt=UID).observe())
 
         assert isinstance(step, CreateSecret)
@@ -207,7 +207,7 @@ class TestAdopt:
         assert sizes[0] == 5
         assert sorted(world.members[world.record.cluster_id]) == [world.data(0).member_id]
 
-    def test_the_word_may_be_taken_back_once_it_is_done(self) -> None:
+    def test_the_field_may_be_removed_afterwards(self) -> None:
         world = again(formed(3), adopt=UID)
         drive(world)
         del world.body["spec"]["retainedClaims"]
@@ -216,7 +216,7 @@ class TestAdopt:
 
         assert drive(world) == Settled()
 
-    def test_the_word_taken_back_half_way_holds_what_is_left(self) -> None:
+    def test_removing_the_field_half_way_holds_what_is_left(self) -> None:
         world = again(formed(3), adopt=UID)
         while labels(world.history)[-1:] != ["push c-0 adopt"]:
             step = decide(world.observe())
@@ -230,28 +230,29 @@ class TestAdopt:
         assert f'set spec.retainedClaims.adopt to "{UID}"' in rest.message
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
 
-    def test_data_of_a_recovery_that_was_not_recorded_was_adopted_beside_the_others(self) -> None:
-        """It runs alone by its log, and the others without it: two clusters with one ID."""
+    def test_data_of_an_unrecorded_recovery_was_adopted_beside_the_others(self) -> None:
+        """By its log it is the only member, but the others' logs say otherwise: two clusters with
+        one ID."""
         seen, pod, finding = adopting()
 
         assert tickets.may_adopt(seen, pod, finding)
         assert not tickets.may_adopt(seen, pod, replace(finding, epoch=2))
 
-    def test_data_of_a_cluster_without_a_uid_is_not_what_an_unset_adopt_names(self) -> None:
+    def test_data_without_a_cluster_uid_does_not_match_an_unset_adopt(self) -> None:
         seen, pod, finding = adopting()
         unset = replace(seen, cluster=replace(seen.cluster, retained_claims=RetainedClaims()))
 
         assert not tickets.may_adopt(unset, pod, replace(finding, cluster_uid=""))
 
     def test_damaged_data_is_not_adopted(self) -> None:
-        """`start` names the IDs of a marker then, whatever the log is of."""
+        """For damaged data, `start` reports the IDs in the marker, whatever the log says."""
         seen, pod, finding = adopting()
 
         assert not tickets.may_adopt(seen, pod, replace(finding, found="damaged"))
 
     @pytest.mark.parametrize("what", ["member_id", "cluster_id", "member", "cluster_uid"])
     def test_a_log_that_disagrees_with_the_claim_is_not_adopted(self, what: str) -> None:
-        """Volumes were swapped or restored beneath the claims."""
+        """Volumes were swapped, or restored beneath the claims."""
         old = formed(3)
         wrong = {"member_id": 5, "cluster_id": 6, "member": "c-2", "cluster_uid": OLDER}[what]
         old.claims[1].data = replace(old.claims[1].data, **{what: wrong})
@@ -278,7 +279,7 @@ class TestAdopt:
         assert rest.reason == "SplitBrain"
         assert world.history == []
 
-    def test_an_emptied_volume_among_them_is_replaced_after_the_others_serve(self) -> None:
+    def test_an_emptied_volume_among_them_is_replaced_once_the_others_serve(self) -> None:
         old = formed(3)
         lost = old.data(2).member_id
         old.claims[2].data = None
@@ -290,7 +291,7 @@ class TestAdopt:
         assert steps.index("push c-1 adopt") < steps.index("remove c-2") < steps.index("add c-2")
         assert world.data(2).member_id != lost
 
-    def test_a_lost_claim_at_the_end_is_made_again_once_the_list_tells(self) -> None:
+    def test_a_lost_claim_of_the_last_ordinal_is_recreated_once_there_is_a_list(self) -> None:
         old = formed(3)
         world = again(old, adopt=UID)
         del world.claims[2]
@@ -300,7 +301,7 @@ class TestAdopt:
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
         assert "remove c-2" in labels(world.history)
 
-    def test_with_nothing_to_adopt_no_empty_cluster_is_begun_in_its_place(self) -> None:
+    def test_with_nothing_to_adopt_no_empty_cluster_is_created_instead(self) -> None:
         world = World(body(3, uid=NEW, retainedClaims={"adopt": UID}))
 
         rest = drive(world)
@@ -310,17 +311,17 @@ class TestAdopt:
         assert UID in rest.message
         assert world.history == []
 
-    def test_without_the_field_it_begins_empty_as_told(self) -> None:
+    def test_without_the_field_it_starts_empty(self) -> None:
         world = World(body(3, uid=NEW, retainedClaims={"adopt": UID}))
         drive(world)
         del world.body["spec"]["retainedClaims"]
 
         assert drive(world) == Settled()
 
-    def test_an_old_claim_that_is_left_does_not_keep_a_stateful_set_from_being_made_again(
+    def test_a_leftover_claim_does_not_keep_a_stateful_set_from_being_recreated(
         self,
     ) -> None:
-        """c-2 never came up, so its claim is still the old cluster's; the others serve."""
+        """c-2 never came up, so its claim still belongs to the old cluster; the others serve."""
         world = again(formed(3), adopt=UID)
         world.stuck = {2}
         drive(world)
@@ -330,7 +331,7 @@ class TestAdopt:
 
         assert labels([decide(world.observe())]) == ["StatefulSet c"]
 
-    def test_a_secret_lost_afterwards_is_made_anew_with_the_field_still_there(self) -> None:
+    def test_a_secret_lost_afterwards_is_recreated_although_the_field_is_still_set(self) -> None:
         world = again(formed(3), adopt=UID)
         drive(world)
         world.lose_secret()
@@ -339,7 +340,7 @@ class TestAdopt:
 
 
 class TestDiscard:
-    def test_every_claim_of_that_uid_goes_by_uid_and_version_and_an_empty_cluster_begins(
+    def test_every_claim_of_that_uid_is_deleted_and_an_empty_cluster_starts(
         self,
     ) -> None:
         old = formed(3)
@@ -366,7 +367,7 @@ class TestDiscard:
 
         assert decide(world.observe()) == Wait("claim data-c-0 to be gone")
 
-    def test_nothing_begins_before_the_last_one_is_gone(self) -> None:
+    def test_nothing_starts_before_the_last_one_is_gone(self) -> None:
         world = again(formed(2), discard=UID)
         world.apply(decide(world.observe()))
         assert world.claims[0].deleting
@@ -382,10 +383,10 @@ class TestTwoOldClusters:
         return world
 
     @pytest.mark.parametrize("adopt", [None, UID, OLDER])
-    def test_both_are_named_and_the_way_out_is_to_discard_one_first(
+    def test_both_are_named_and_one_has_to_be_discarded_first(
         self, world: World, adopt: str | None
     ) -> None:
-        """Naming one of them for adoption is not enough: what is to become of the other?"""
+        """It is not enough to name one for adoption: what should become of the other?"""
         if adopt:
             world.edit(retainedClaims={"adopt": adopt})
 
@@ -398,7 +399,7 @@ class TestTwoOldClusters:
         assert OLDER in rest.message
         assert "set spec.retainedClaims.discard to the UID of the one" in rest.message
 
-    def test_that_way_leads_out(self, world: World) -> None:
+    def test_discarding_one_first_works(self, world: World) -> None:
         world.edit(retainedClaims={"discard": OLDER})
         rest = drive(world)
         assert isinstance(rest, Hold)
@@ -415,7 +416,7 @@ class TestTwoOldClusters:
 
 class TestTamperedClaims:
     def test_a_restored_claim_is_held(self) -> None:
-        """Its annotations came with it, its UID did not."""
+        """Its annotations were restored with it, but its UID is new."""
         world = formed(3)
         world.claims[1].uid = "restored"
 
@@ -437,7 +438,7 @@ class TestTamperedClaims:
         assert not [step for step in world.history if isinstance(step, PushTicket)]
 
     @pytest.mark.parametrize("missing", [naming.CLUSTER_UID, naming.CLAIM_UID, naming.CLUSTER_ID])
-    def test_a_record_that_lacks_a_part_is_held(self, missing: str) -> None:
+    def test_an_incomplete_record_is_held(self, missing: str) -> None:
         world = formed(3)
         del world.claims[1].annotations[missing]
 
@@ -446,7 +447,7 @@ class TestTamperedClaims:
         assert isinstance(rest, Hold)
         assert rest.reason == "ClaimRecordDamaged"
 
-    def test_children_are_put_back_all_the_same(self) -> None:
+    def test_children_are_still_put_back(self) -> None:
         world = formed(3)
         world.claims[1].uid = "restored"
         del world.objects["Service", "c-client"]
@@ -456,7 +457,7 @@ class TestTamperedClaims:
 
 class TestForeignData:
     def test_another_members_volume_is_not_started(self) -> None:
-        """A clone of c-0's volume beneath c-1's claim."""
+        """The volume beneath c-1's claim is a clone of c-0's."""
         world = formed(3)
         world.claims[1].data = world.claims[0].data
         world.restart_pod(1)
@@ -476,7 +477,7 @@ class TestForeignData:
         assert drive(world) == Settled()
         assert len(world.etcd.voters) == 3
 
-    def test_no_claim_is_to_be_deleted_where_nobody_could_take_the_members_place(self) -> None:
+    def test_deleting_a_claim_is_not_suggested_if_its_member_could_not_be_replaced(self) -> None:
         world = formed(3)
         world.claims[1].data = world.claims[0].data
         world.restart_pod(1)
@@ -489,7 +490,7 @@ class TestForeignData:
         assert rest.reason == "ForeignData"
         assert rest.message.endswith("Give the pod its own volume back")
 
-    def test_data_without_a_name_is_said_to_be_unknown(self) -> None:
+    def test_data_without_a_name_is_reported_as_unknown(self) -> None:
         world = formed(3)
         world.claims[1].data = replace(world.claims[1].data, member="", cluster_uid="")
         world.restart_pod(1)
@@ -499,8 +500,8 @@ class TestForeignData:
         assert isinstance(rest, Hold)
         assert "holds data of an unknown member: " in rest.message
 
-    def test_adoption_is_not_offered_where_it_could_not_be_done(self) -> None:
-        """This cluster has an ID of its own by now; that data has another."""
+    def test_adoption_is_not_suggested_where_it_cannot_be_done(self) -> None:
+        """This cluster already has an ID, and the data has another."""
         world = formed(3)
         world.claims[1].data = replace(world.claims[1].data, cluster_uid=OLDER, cluster_id=9)
         world.restart_pod(1)
@@ -510,14 +511,14 @@ class TestForeignData:
         assert isinstance(rest, Hold)
         assert "adopt" not in rest.message
 
-    def test_an_unreadable_volume_is_waited_for_in_words(self) -> None:
+    def test_an_unreadable_volume_is_reported_and_waited_for(self) -> None:
         world = formed(3)
         world.claims[1].unreadable = "log: cut short"
         world.restart_pod(1)
 
         assert drive(world) == Wait("pod c-1: its volume cannot be read: log: cut short")
 
-    def test_the_answer_of_a_pod_that_is_being_deleted_counts_for_nothing(self) -> None:
+    def test_the_answer_of_a_pod_that_is_being_deleted_is_ignored(self) -> None:
         world = formed(3)
         world.claims[1].data = world.claims[0].data
         world.run_start(1)
@@ -525,8 +526,8 @@ class TestForeignData:
 
         assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then recreates it")
 
-    def test_a_pod_beyond_the_replicas_is_not_called_lost(self) -> None:
-        """It is about to be taken away: someone had scaled the StatefulSet by hand."""
+    def test_a_pod_beyond_the_replicas_is_not_reported_as_lost(self) -> None:
+        """It is about to be deleted; somebody had scaled the StatefulSet by hand."""
         world = formed(3)
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 4
         world.turn()
@@ -535,7 +536,7 @@ class TestForeignData:
         assert decide(world.observe()) == Wait("pods c-3, no longer needed, to stop")
 
 
-def test_a_claim_that_nobody_shows_is_waited_for() -> None:
+def test_a_claim_that_does_not_exist_is_waited_for() -> None:
     world = World(body(1))
     while not world.pods:
         step = decide(world.observe())
@@ -546,10 +547,9 @@ def test_a_claim_that_nobody_shows_is_waited_for() -> None:
     assert step == Wait("claim data-c-0 of pod c-0 to appear")
 
 
-def test_a_pod_that_nobody_schedules_and_whose_claim_is_gone_is_named_with_what_it_waits_for() -> (
-    None
-):
-    """Its controller makes the claim again only when the pod changes, and held back it does not."""
+def test_an_unschedulable_pod_whose_claim_is_gone_is_reported_with_its_trouble() -> None:
+    """The StatefulSet controller recreates the claim only when the pod changes, and this one does
+    not."""
     seen = formed(3).observe()
     held = replace(
         seen.pods[1],
@@ -567,7 +567,7 @@ def test_a_pod_that_nobody_schedules_and_whose_claim_is_gone_is_named_with_what_
 
 
 def test_a_late_first_member_on_a_claim_that_is_being_deleted_is_replaced() -> None:
-    """F7: neither the claim goes while the pod holds it, nor the pod gets anywhere with it."""
+    """F7: the claim stays while the pod uses it, and the pod cannot start with it."""
     world = World(body(3))
     world.stuck = {2}
     drive(world)
@@ -587,7 +587,7 @@ def test_a_late_first_member_on_a_claim_that_is_being_deleted_is_replaced() -> N
         ("etcd", "pod c-1 to become ready"),
     ],
 )
-def test_a_pod_that_does_not_serve_is_waited_for_in_words(waits: str, words: str) -> None:
+def test_a_pod_that_does_not_serve_is_reported(waits: str, words: str) -> None:
     world = formed(3)
     world.pods[1].where, world.pods[1].silent = waits, True
     world.claims[1].data = None if waits == "etcd" else world.claims[1].data
@@ -595,7 +595,7 @@ def test_a_pod_that_does_not_serve_is_waited_for_in_words(waits: str, words: str
     assert decide(world.observe()) == Wait(words)
 
 
-def test_a_pod_that_serves_and_is_on_its_way_out_is_waited_for() -> None:
+def test_a_serving_pod_that_is_being_deleted_is_waited_for() -> None:
     world = formed(3)
     world.pods[1].deleting = True
     assert world.observe().pods[1].ready
@@ -603,14 +603,14 @@ def test_a_pod_that_serves_and_is_on_its_way_out_is_waited_for() -> None:
     assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then recreates it")
 
 
-def test_a_pod_with_a_cause_is_waited_for_with_it() -> None:
+def test_the_trouble_of_a_pod_is_reported() -> None:
     world = formed(3)
     world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be pulled"
 
     assert decide(world.observe()) == Wait("pod c-1: image x cannot be pulled")
 
 
-def test_all_pods_ready_and_nobody_reachable_is_not_settled_before_the_first_answer() -> None:
+def test_a_cluster_that_nobody_can_reach_is_not_settled_before_the_first_answer() -> None:
     world = World(body(1))
     world.cut_off = True
 

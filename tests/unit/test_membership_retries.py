@@ -1,4 +1,4 @@
-"""What keeps failing is tried ever more rarely, by the times of the conditions."""
+"""What keeps failing is tried again less and less often, by the times in the conditions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
 
 class Failing(World):
-    """etcd fails at one ordinal whenever it starts there, for a cause of that place."""
+    """A world in which etcd fails whenever it starts at one ordinal."""
 
     def __init__(self, resource: Json) -> None:
         super().__init__(resource)
@@ -56,7 +56,7 @@ def failing(ordinal: int, **spec: object) -> Failing:
 
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
 def test_a_learner_that_failed_was_added_anew_twice_a_minute_without_end(storage: dict) -> None:
-    """Each time with another claim: 116 volumes and 1000 writes an hour."""
+    """Each time with a new claim: 116 volumes and 1000 writes an hour."""
     world = failing(3, **storage)
 
     first = world.writes_of(WHILE)
@@ -80,7 +80,7 @@ def test_a_voter_that_failed_was_restarted_twice_a_minute_without_end() -> None:
     assert later["restart c-2"] <= 1 + WHILE / LONGEST  # the first may be due at once
 
 
-def test_one_that_is_well_again_is_added_all_the_same() -> None:
+def test_a_member_that_has_recovered_is_added_without_delay() -> None:
     world = failing(3)
     world.seconds = HOUR
     world.writes_of(WHILE)
@@ -101,30 +101,31 @@ def grows() -> Observation:
 
 class TestPause:
     @pytest.mark.parametrize("lasted", [0.0, AT_ONCE_SECONDS - 1])
-    def test_is_none_at_first(self, grows: Observation, lasted: float) -> None:
+    def test_is_zero_at_first(self, grows: Observation, lasted: float) -> None:
         seen = replace(grows, true_for={"Scaling": lasted})
 
         assert isinstance(decide(seen), MemberAddLearner)
 
     @pytest.mark.parametrize("condition", ["Scaling", "Recovering"])
-    def test_is_told(self, grows: Observation, condition: str) -> None:
+    def test_is_reported(self, grows: Observation, condition: str) -> None:
         step = decide(replace(grows, true_for={condition: 800.0}))
 
         assert isinstance(step, Wait)
         assert step.reason.startswith("a pause before c-3 is added")
 
-    def test_is_none_for_a_pod_that_has_waited_all_along(self, grows: Observation) -> None:
-        """Growth by several takes long where there is much to copy; nothing has failed."""
+    def test_is_zero_for_a_pod_that_has_only_waited(self, grows: Observation) -> None:
+        """Growth by several members takes long if there is much data to copy. Nothing has
+        failed."""
         seen = replace(with_pod(grows, 3, age=800.0), true_for={"Scaling": 800.0})
 
         assert isinstance(decide(seen), MemberAddLearner)
 
-    def test_is_none_because_another_member_is_down(self, grows: Observation) -> None:
+    def test_is_zero_if_only_another_member_is_down(self, grows: Observation) -> None:
         seen = replace(grows, true_for={"Degraded": 9999.0})
 
         assert isinstance(decide(seen), MemberAddLearner)
 
-    def test_of_a_voter_goes_by_its_pods_age(self) -> None:
+    def test_for_a_voter_depends_on_the_age_of_its_pod(self) -> None:
         world = formed(3)
         world.pods[2].crashing = True
         seen = replace(with_pod(world.observe(), 2, age=99.0), true_for={"Degraded": 800.0})
@@ -132,5 +133,5 @@ class TestPause:
         assert not is_write(decide(seen))
         assert isinstance(decide(with_pod(seen, 2, age=101.0)), DeletePod)
 
-    def test_has_an_end(self, grows: Observation) -> None:
+    def test_has_a_limit(self, grows: Observation) -> None:
         assert retries.apart(replace(grows, true_for={"Degraded": 1e6}), "Degraded") == LONGEST

@@ -1,4 +1,4 @@
-"""Rolling restarts: causes and order. Unready pods are first, one at a time, the leader last."""
+"""Rolling restarts: causes and order. Unready pods come first, one at a time, the leader last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = {"pod": {"labels": {"team": "a"}}}
 
 
 def edited(size: int = 3, **spec: object) -> World:
-    """A settled cluster whose spec asks for other pods; its StatefulSet says so already."""
+    """A settled cluster whose spec was edited; its StatefulSet has the new template already."""
     world = formed(size)
     world.history.clear()
     world.edit(**(spec or LABEL))
@@ -49,8 +49,8 @@ def lead(world: World, ordinal: int) -> None:
     ],
     ids=["labels", "annotations", "resources", "nodes", "configuration", "image"],
 )
-def test_every_pod_is_made_again_for_what_is_in_it(spec: dict) -> None:
-    """F21: no edit is passed over in silence."""
+def test_every_pod_is_recreated_for_an_edit_of_what_is_in_it(spec: dict) -> None:
+    """F21: no edit is ignored silently."""
     world = formed(3)
     uids = {pod.uid for pod in world.pods.values()}
     world.edit(**spec)
@@ -70,7 +70,7 @@ def test_every_pod_is_made_again_for_what_is_in_it(spec: dict) -> None:
     ],
     ids=["retained claims", "busybox", "no labels", "the same version", "the same size"],
 )
-def test_no_pod_is_made_again_for_what_is_not(spec: dict) -> None:
+def test_no_pod_is_recreated_for_any_other_edit(spec: dict) -> None:
     world = formed(3)
     uids = {pod.uid for pod in world.pods.values()}
     world.edit(**spec)
@@ -80,7 +80,7 @@ def test_no_pod_is_made_again_for_what_is_not(spec: dict) -> None:
 
 
 class TestAnotherOperator:
-    """It renders differently what was declared: the fleet is not restarted for that."""
+    """It renders the same spec differently, which must not restart every cluster."""
 
     def rendered(self, size: int = 3) -> World:
         world = formed(size)
@@ -99,7 +99,7 @@ class TestAnotherOperator:
         assert labels(world.history) == ["StatefulSet c"]
         assert world.observe().outdated == ("c-0", "c-1", "c-2")
 
-    def test_a_pod_that_is_made_again_anyway_takes_it(self) -> None:
+    def test_a_pod_that_is_recreated_anyway_gets_it(self) -> None:
         world = self.rendered()
         drive(world)
         world.restart_pod(1)
@@ -107,7 +107,7 @@ class TestAnotherOperator:
         assert drive(world) == Settled()
         assert world.observe().outdated == ("c-0", "c-2")
 
-    def test_an_edit_that_is_in_pods_rolls_them(self) -> None:
+    def test_an_edit_of_what_is_in_pods_restarts_them(self) -> None:
         world = self.rendered()
         drive(world)
         world.edit(pod={"annotations": {"roll": "1"}})
@@ -116,7 +116,7 @@ class TestAnotherOperator:
         assert world.observe().outdated == ()
 
     def lacking(self, world: World, *ordinals: int) -> World:
-        """Pods that were made again by an operator whose image cannot be pulled any more."""
+        """Pods that were recreated by an operator whose own image can no longer be pulled."""
         world.operator_image = "operator:bad"
         world.bad_starts = {"operator:bad"}
         until(world, "StatefulSet c")
@@ -126,7 +126,7 @@ class TestAnotherOperator:
         world.history.clear()
         return world
 
-    def test_a_pod_kept_waiting_for_the_image_of_an_operator_that_was_replaced(self) -> None:
+    def test_a_pod_waited_for_the_image_of_an_operator_that_was_replaced(self) -> None:
         world = self.lacking(formed(3), 1)
         waits = drive(world)
         assert isinstance(waits, Wait)
@@ -140,7 +140,7 @@ class TestAnotherOperator:
         assert labels(world.history) == ["StatefulSet c", "restart c-1"]
         assert [world.pods[one].uid for one in (0, 2)] == others
 
-    def test_pods_kept_waiting_for_it_without_a_quorum(self) -> None:
+    def test_pods_waited_for_that_image_without_a_quorum(self) -> None:
         world = self.lacking(formed(3), 0, 1)
         claims = {ordinal: claim.uid for ordinal, claim in world.claims.items()}
         drive(world)
@@ -152,7 +152,7 @@ class TestAnotherOperator:
         assert labels(world.history) == ["StatefulSet c", "restart c-0", "restart c-1"]
         assert {ordinal: claim.uid for ordinal, claim in world.claims.items()} == claims
 
-    def test_a_cluster_that_never_formed_for_want_of_it(self) -> None:
+    def test_a_cluster_never_formed_because_that_image_was_missing(self) -> None:
         world = World(body(3))
         world.bad_starts = {world.operator_image}
         drive(world)
@@ -162,7 +162,7 @@ class TestAnotherOperator:
 
         assert drive(world) == Settled()
 
-    def test_growth_goes_on_that_waited_for_it(self) -> None:
+    def test_growth_continues_that_waited_for_that_image(self) -> None:
         world = self.lacking(formed(3))
         world.edit(size=5)
         drive(world)
@@ -174,8 +174,8 @@ class TestAnotherOperator:
             "restart c-3", "restart c-4",
         ]  # fmt: skip
 
-    def test_a_pod_whose_data_may_be_in_it_is_not_made_again_for_it(self) -> None:
-        """Its node was restarted, and has lost the image meanwhile: an emptyDir is still there."""
+    def test_a_pod_that_may_have_data_in_an_empty_dir_is_not_recreated_for_it(self) -> None:
+        """Its node was restarted and no longer has the image, but the emptyDir is still there."""
         world = formed(3, pod=EMPTY_DIR)
         world.operator_image = "operator:new"
         until(world, "StatefulSet c")
@@ -187,7 +187,7 @@ class TestAnotherOperator:
         assert roll.unready(seen) is None
         assert roll.unready(with_pod(seen, 0, record=None)) is not None
 
-    def test_an_edit_of_the_template_by_hand_restarts_nothing_and_is_put_back(self) -> None:
+    def test_a_manual_edit_of_the_template_is_put_back_without_a_restart(self) -> None:
         world = formed(3)
         live = world.alter("StatefulSet", "c")
         live["spec"]["template"]["metadata"]["annotations"][naming.SPEC_HASH] = "by-hand"
@@ -215,8 +215,8 @@ class TestOrder:
         ]
 
     @pytest.mark.parametrize("leader", [0, 1, 2])
-    def test_one_change_of_leader_by_our_choice(self, leader: int) -> None:
-        """The heir is one that has been restarted already."""
+    def test_one_change_of_leader_is_enough(self, leader: int) -> None:
+        """The new leader is one that was restarted already."""
         world = edited()
         lead(world, leader)
 
@@ -225,8 +225,8 @@ class TestOrder:
         assert len([one for one in steps if isinstance(one, MoveLeader)]) == 1
         assert labels(steps)[-1] == f"restart c-{leader}"
 
-    def test_the_heir_is_one_that_was_restarted(self) -> None:
-        """I8: otherwise it hands over again in its turn."""
+    def test_the_new_leader_was_restarted_already(self) -> None:
+        """I8: otherwise it would have to hand over again."""
         world = edited(3)
         lead(world, 1)
         until(world, "restart c-0")
@@ -243,7 +243,7 @@ class TestOrder:
 
         assert labels([decide(world.observe())]) == ["restart c-1"]
 
-    def test_next_only_when_all_serve_again(self) -> None:
+    def test_the_next_only_when_all_serve_again(self) -> None:
         """I8"""
         world = edited()
         world.apply(decide(world.observe()))
@@ -254,14 +254,14 @@ class TestOrder:
 
         assert labels(world.history) == ["restart c-2"]
 
-    def test_next_only_when_all_are_ready_again(self) -> None:
+    def test_the_next_only_when_all_are_ready_again(self) -> None:
         world = edited()
 
         step = decide(with_pod(world.observe(), 0, ready=False))
 
         assert step == Wait("pod c-0 to become ready")
 
-    def test_next_only_when_all_answer(self) -> None:
+    def test_the_next_only_when_all_answer(self) -> None:
         world = edited()
         seen = world.observe()
         follower = next(one for one in range(3) if not seat(seen, one).leads)
@@ -279,7 +279,7 @@ class TestOrder:
 
         assert step == Wait("a quorum to serve without c-2", soon=True)
 
-    def test_one_of_two_that_are_left_of_three_is_no_quorum(self) -> None:
+    def test_with_two_of_three_members_left_none_is_restarted(self) -> None:
         """I1"""
         seen = edited(3).observe()
         first, second, _ = seen.etcd.members
@@ -302,7 +302,7 @@ class TestOrder:
 
 class TestSmall:
     @pytest.mark.parametrize("size", [1, 2])
-    def test_the_outage_is_announced(self, size: int) -> None:
+    def test_the_outage_is_reported(self, size: int) -> None:
         world = edited(size)
 
         step = until(world, f"restart c-{size - 1}" if size == 1 else "restart c-1")
@@ -311,7 +311,7 @@ class TestSmall:
         assert drive(world) == Settled()
         assert len([one for one in world.history if isinstance(one, DeletePod)]) == size
 
-    def test_of_three_nobody_notices(self) -> None:
+    def test_of_three_no_outage_is_reported(self) -> None:
         world = edited(3)
 
         assert "nobody is served" not in decide(world.observe()).reason
@@ -324,7 +324,7 @@ class TestSmall:
         assert labels(world.history) == ["restart c-0", "lead c-0", "restart c-1"]
 
     @pytest.mark.parametrize("size", [1, 2])
-    def test_with_an_empty_dir_it_is_held_as_the_data_would_be_lost(self, size: int) -> None:
+    def test_with_an_empty_dir_it_is_held_because_data_would_be_lost(self, size: int) -> None:
         world = formed(size, pod=EMPTY_DIR)
         world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
         world.history.clear()
@@ -336,7 +336,7 @@ class TestSmall:
         assert "Set spec.size to 3" in rest.message
         assert labels(world.history) == ["StatefulSet c"]
 
-    def test_that_way_out_works(self) -> None:
+    def test_the_suggested_way_out_works(self) -> None:
         world = formed(1, pod=EMPTY_DIR)
         world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
         drive(world)
@@ -357,8 +357,8 @@ class TestSmall:
 
 
 class TestUnready:
-    def test_an_edit_that_cures_is_taken_at_once(self) -> None:
-        """Nobody can be scheduled; the edit lets them."""
+    def test_an_edit_that_may_help_is_applied_at_once(self) -> None:
+        """No pod can be scheduled, and the edit changes that."""
         world = World(body(3, pod={"nodeSelector": {"a": "b"}}))
         world.stuck = {0, 1, 2}
         drive(world)
@@ -379,7 +379,7 @@ class TestUnready:
         assert labels(world.history) == ["StatefulSet c", "restart c-0", "restart c-1"]
 
     def test_without_a_quorum_one_whose_etcd_answers_is_left_alone(self) -> None:
-        """It may be the last good one, and the new template a bad one."""
+        """Its data may be the last good copy, and the new template may be broken."""
         world = edited(3)
         for ordinal in (0, 1):
             world.pods[ordinal].where = "pending"
@@ -389,8 +389,8 @@ class TestUnready:
         assert 2 in seen.statuses
         assert roll.unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
 
-    def test_one_the_quorum_hangs_by_is_left_alone_though_silent_and_unready(self) -> None:
-        """I1: its probe and its answer may both be late, and it serves all the same."""
+    def test_a_silent_and_unready_member_that_the_quorum_may_need_is_left_alone(self) -> None:
+        """I1: its probe and its answer may both be late, while it still serves."""
         world = edited(3)
         seen = with_pod(without_status(world.observe(), 1, 2), 2, ready=False)
         crashing = with_pod(seen, 1, ready=False, trouble="CrashLoopBackOff")
@@ -399,10 +399,11 @@ class TestUnready:
         assert roll.unready(with_pod(crashing, 1, revision="")) is None
 
     @pytest.mark.parametrize(("learner", "left_alone"), [(False, True), (True, False)])
-    def test_members_that_somebody_added_by_hand_count_for_the_quorum_it_hangs_by(
+    def test_members_that_were_added_by_hand_count_for_that_quorum(
         self, learner: bool, left_alone: bool
     ) -> None:
-        """I1: with a dead fourth member, all three are needed. It was made again all the same."""
+        """I1: with a dead fourth member, all three others are needed. One was restarted
+        nevertheless."""
         seen = with_pod(without_status(edited(3).observe(), 1), 1, ready=False)
         assert labels([roll.unready(seen)]) == ["restart c-1"]
 
@@ -411,35 +412,38 @@ class TestUnready:
 
         assert (roll.unready(seen) is None) == left_alone
 
-    def test_of_four_a_quorum_needs_the_third_although_the_rest_would_be_one_without_it(
+    def test_of_four_voters_a_quorum_needs_three(
         self,
     ) -> None:
-        """I1: it was counted as if it left the list. Growth from three to five goes this way."""
+        """I1: the pod was counted as if its member left the list. Growth from three to five passes
+        through four."""
         seen = with_pod(without_status(edited(4).observe(), 1), 1, ready=False)
         assert labels([roll.unready(seen)]) == ["restart c-1"]
 
         assert roll.unready(with_pod(without_status(seen, 3), 3, revision="")) is None
 
-    def test_one_of_two_is_made_again_while_the_other_serves(self) -> None:
+    def test_one_of_two_is_recreated_while_the_other_serves(self) -> None:
         seen = with_pod(without_status(edited(2).observe(), 1), 1, ready=False)
 
         assert labels([roll.unready(seen)]) == ["restart c-1"]
         assert roll.unready(without_status(seen, 0)) is None
 
-    def test_one_the_quorum_hangs_by_is_left_alone_while_it_is_tried_again(self) -> None:
+    def test_a_member_that_the_quorum_may_need_is_left_alone_while_it_is_started_again(
+        self,
+    ) -> None:
         seen = with_pod(without_status(edited(3).observe(), 1, 2), 2, ready=False)
         assert labels([roll.unready(with_pod(seen, 1, **DOWN))]) == ["restart c-1"]
 
         assert labels([roll.unready(with_pod(seen, 1, **TRIED_AGAIN))]) != ["restart c-1"]
 
     def cut_off(self) -> World:
-        """The quorum is lost, nobody is heard, and all have another template than the spec's."""
+        """No member can be reached, and the template of every pod is outdated."""
         world = edited(3)
         world.cut_off = True
         return world
 
     def unready(self, world: World, **first: Any) -> list[str]:
-        """No kubelet calls any pod ready; of c-0 there is something else besides."""
+        """No pod is Ready; `first` are further changes to c-0."""
         seen = world.observe()
         for pod in seen.pods:
             seen = with_pod(seen, pod.ordinal, ready=False, **(first if not pod.ordinal else {}))
@@ -447,7 +451,7 @@ class TestUnready:
         return labels([step]) if step else []
 
     def test_an_operator_that_is_cut_off_restarts_one_after_the_other(self) -> None:
-        """I8: it cannot tell which of them still runs."""
+        """I8: it cannot tell which pods still run etcd."""
         world = self.cut_off()
         assert self.unready(world) == ["restart c-0"]
 
@@ -465,8 +469,8 @@ class TestUnready:
         assert world.pods[0].where == "etcd"
         assert self.unready(world) == ["restart c-1"]
 
-    def test_whatever_comes_in_between(self) -> None:
-        """I8, by the rules that every write is held against."""
+    def test_one_after_the_other_also_over_several_passes(self) -> None:
+        """I8, by the rules that every write is checked against."""
         world = self.cut_off()
         for ordinal in (1, 2):
             world.pods[ordinal].silent = True
@@ -485,7 +489,7 @@ class TestUnready:
         ],
         ids=str,
     )
-    def test_one_that_does_not_come_back_keeps_the_cure_from_nobody(self, down: dict) -> None:
+    def test_a_pod_that_does_not_come_back_keeps_no_other_from_the_edit(self, down: dict) -> None:
         world = self.cut_off()
         del world.pods[0]
         world._control()
@@ -493,7 +497,7 @@ class TestUnready:
 
         assert self.unready(world, **down) == ["restart c-1"]
 
-    def test_one_whose_etcd_has_not_started_takes_nobody_down(self) -> None:
+    def test_a_pod_whose_etcd_has_not_started_keeps_no_other_from_the_edit(self) -> None:
         world = self.cut_off()
         for ordinal in (0, 1):
             world.pods[ordinal].where = "pending"
@@ -503,14 +507,14 @@ class TestUnready:
     @pytest.mark.parametrize(
         "change", [{"deleting": True}, {"revision": ""}, {"ready": True}], ids=str
     )
-    def test_not_one_that(self, change: dict) -> None:
+    def test_not_a_pod_that(self, change: dict) -> None:
         world = edited(3)
         seen = without_status(with_pod(world.observe(), 1, ready=False), 1)
         assert labels([roll.unready(seen)]) == ["restart c-1"]
 
         assert roll.unready(with_pod(seen, 1, **change)) is None
 
-    def test_not_one_whose_claim_is_on_its_way_out(self) -> None:
+    def test_not_a_pod_whose_claim_is_being_deleted(self) -> None:
         """It would come back bound to that claim."""
         seen = without_status(with_pod(edited(3).observe(), 1, ready=False), 1)
 
@@ -530,10 +534,10 @@ class TestUnready:
 
 
 class TestCrashing:
-    """A container that restarts skips `start`, which alone can tell what is on the volume."""
+    """A restarted container skips `start`, which alone can tell what is on the volume."""
 
     @pytest.mark.parametrize(("age", "restarted"), [(30.0, False), (30.5, True)])
-    def test_is_made_again_once_it_is_old_enough(self, age: float, *, restarted: bool) -> None:
+    def test_is_recreated_once_it_is_old_enough(self, age: float, *, restarted: bool) -> None:
         world = formed(3)
         world.pods[1].crashing = True
         seen = with_pod(world.observe(), 1, age=age)
@@ -548,7 +552,7 @@ class TestCrashing:
         assert drive(world, idle=40) == Settled()
         assert "remove c-1" in labels(world.history)
 
-    def test_not_while_nobody_knows_the_members(self) -> None:
+    def test_not_while_the_member_list_is_unknown(self) -> None:
         world = formed(3)
         for pod in world.pods.values():
             pod.crashing, pod.age = True, 99.0
@@ -558,7 +562,7 @@ class TestCrashing:
 
         assert world.history == []
 
-    def test_not_one_with_the_only_copy_in_an_empty_dir(self) -> None:
+    def test_not_a_pod_with_the_only_copy_in_an_empty_dir(self) -> None:
         world = formed(3, pod=EMPTY_DIR)
         world.pods[1].crashing, world.pods[1].age = True, 99.0
         world.history.clear()
@@ -567,21 +571,21 @@ class TestCrashing:
 
         assert world.history == []
 
-    def test_not_one_whose_data_etcd_refuses(self) -> None:
-        """Looking again tells nothing new."""
+    def test_not_a_pod_whose_data_etcd_refuses(self) -> None:
+        """`start` would find nothing new."""
         seen = with_pod(formed(3).observe(), 1, crashing=True, age=99.0)
         assert labels([roll.crashing(seen)]) == ["restart c-1"]
 
         assert roll.crashing(with_pod(seen, 1, damage="it lacks entries")) is None
 
-    def test_not_one_that_is_tried_again_and_may_come_up(self) -> None:
+    def test_not_a_pod_whose_container_is_being_started_again(self) -> None:
         seen = without_status(formed(3).observe(), 1)
         assert labels([roll.crashing(with_pod(seen, 1, age=99.0, **DOWN))]) == ["restart c-1"]
 
         step = decide(with_pod(seen, 1, age=99.0, **TRIED_AGAIN))
         assert step == Wait("pod c-1: container etcd keeps failing")
 
-    def test_not_on_a_claim_that_is_on_its_way_out(self) -> None:
+    def test_not_on_a_claim_that_is_being_deleted(self) -> None:
         world = formed(3)
         seen = without_status(with_pod(world.observe(), 1, crashing=True, age=99.0), 1)
 
@@ -589,7 +593,7 @@ class TestCrashing:
 
 
 class TestOutdated:
-    def test_not_before_its_controller_has_seen_the_edit(self) -> None:
+    def test_not_before_the_controller_has_seen_the_edit(self) -> None:
         world = formed(3)
         world.edit(**LABEL)
         world.apply(until(world, "StatefulSet c"))
@@ -600,8 +604,8 @@ class TestOutdated:
         assert world.observe().outdated
         assert not roll.is_over(world.observe())
 
-    def test_a_pod_of_this_very_spec_is_not(self) -> None:
-        """Edited there and back again: nothing is left to restart for."""
+    def test_not_a_pod_of_the_present_spec(self) -> None:
+        """The edit was taken back, so there is no reason left to restart."""
         world = formed(3)
         world.edit(**LABEL)
         world.apply(until(world, "StatefulSet c"))
@@ -611,8 +615,8 @@ class TestOutdated:
         assert drive(world) == Settled()
         assert not [one for one in world.history if isinstance(one, DeletePod)]
 
-    def test_pods_of_nobodys_spec_are(self) -> None:
-        """From before pods carried the annotation: they are restarted once, at the next edit."""
+    def test_pods_without_the_annotation_are(self) -> None:
+        """They are from before pods carried it, and are restarted once, at the next edit."""
         world = edited()
         seen = world.observe()
         bare = replace(seen, pods=tuple(replace(pod, spec_hash="") for pod in seen.pods))

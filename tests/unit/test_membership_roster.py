@@ -1,4 +1,4 @@
-"""The roster: which member is at which ordinal, by the URLs, and which of them count."""
+"""The roster: which member is at which ordinal, by its URLs, and which of them count."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class TestByUrl:
         assert roster.ordinal_of(seen, member(1, text)) == ordinal
 
     @pytest.mark.parametrize("text", ["http://[c-0]:2380", "http://c]0:2380", "http://\u2100:2380"])
-    def test_a_url_that_etcd_takes_and_python_does_not_ended_each_pass(
+    def test_a_url_that_etcd_accepts_and_python_does_not_ended_each_pass(
         self, seen: Observation, text: str
     ) -> None:
-        """Added by hand: nothing was done for the cluster any more, and its status told of an
-        internal error."""
+        """It was added by hand. Nothing was done for the cluster any more, and its status reported
+        an internal error."""
         odd = with_members(seen, *seen.etcd.members, member(9, text))
 
         assert isinstance(decide(odd), ApplyChild), "its budget follows the list first"
@@ -77,18 +77,19 @@ class TestByUrl:
         assert links.schemes_listed(odd) >= {"http"}
         assert links.with_schemes([text], ["https"]) == {text.replace("http:", "https:")}
 
-    def test_any_of_several_urls_will_do(self, seen: Observation) -> None:
+    def test_any_of_several_urls_counts(self, seen: Observation) -> None:
         several = Member(1, "", ("http://10.0.0.1:2380", url(2)), learner=False)
 
         assert roster.ordinal_of(seen, several) == 2
 
     def test_seats_are_in_the_order_of_numbers(self) -> None:
-        """F10: as text, c-10 would come before c-2; the limit is 7, so compare the sort itself."""
+        """F10: as text, c-10 would come before c-2. The limit is 7, so this compares the sort
+        itself."""
         world = formed(7)
 
         assert [one.ordinal for one in roster.seats(world.observe())] == list(range(7))
 
-    def test_an_ordinal_that_nothing_is_known_of_has_a_seat_if_it_is_declared(self) -> None:
+    def test_a_declared_ordinal_has_a_seat_even_if_it_does_not_exist_yet(self) -> None:
         world = formed(1)
         world.edit(size=3)
 
@@ -96,7 +97,7 @@ class TestByUrl:
 
 
 class TestUnknownMembers:
-    def test_one_at_no_ordinal(self, seen: Observation) -> None:
+    def test_a_member_at_no_ordinal(self, seen: Observation) -> None:
         stranger = member(9, "http://10.1.2.3:2380", "c-1")
 
         assert roster.unknown_members(with_members(seen, *seen.etcd.members, stranger)) == (
@@ -108,12 +109,15 @@ class TestUnknownMembers:
 
         assert roster.unknown_members(with_members(seen, *seen.etcd.members, twin)) == (twin,)
 
-    def test_none_without_a_list(self, seen: Observation) -> None:
+    def test_none_without_a_member_list(self, seen: Observation) -> None:
         assert roster.unknown_members(replace(seen, etcd=None)) == ()
 
     @pytest.mark.parametrize("ordinal", [1, 3])
-    def test_one_of_a_like_name_elsewhere_was_taken_for_a_pod_of_ours(self, ordinal: int) -> None:
-        """It was removed as one too many; or our own was called the stranger that is to go."""
+    def test_a_member_of_a_similar_name_elsewhere_was_taken_for_one_of_ours(
+        self, ordinal: int
+    ) -> None:
+        """It was removed as a surplus member, or our own member was reported as the unknown one to
+        remove."""
         world, where = formed(3), f"https://c-{ordinal}.c.elsewhere.svc:2380"
         stranger = member(1, where, f"c-{ordinal}")
         world.etcd.members = {1: stranger, **world.etcd.members}
@@ -126,7 +130,7 @@ class TestUnknownMembers:
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
 
     @pytest.mark.parametrize("where", ["http://10.1.2.3:2380", "http://c-1.c.ns.svc:2380"])
-    def test_hold_the_membership_as_it_is_and_are_named(self, where: str) -> None:
+    def test_hold_the_membership_and_are_named(self, where: str) -> None:
         world = formed(3)
         world.etcd.members[0x63] = member(0x63, where, learner=True)
         world.edit(size=5)
@@ -146,7 +150,7 @@ class TestUnknownMembers:
         assert drive(world).reason == "UnknownMember"
         assert ("Service", "c-client") in world.objects
 
-    def test_are_forgotten_when_they_are_off_the_list(self) -> None:
+    def test_are_forgotten_once_they_are_off_the_list(self) -> None:
         world = formed(1)
         world.etcd.members[0x63] = member(0x63, "http://x:2380", learner=True)
         assert isinstance(drive(world), Hold)
@@ -162,7 +166,7 @@ class TestWhoServes:
     def test_not_one_that_does_not_answer(self, seen: Observation) -> None:
         assert not seat(without_status(seen, 1), 1).serves
 
-    def test_not_one_at_whose_address_another_member_answers(self, seen: Observation) -> None:
+    def test_not_one_whose_address_another_member_has(self, seen: Observation) -> None:
         """Addresses are reused."""
         assert not seat(with_status(seen, 1, member_id=9), 1).serves
 
@@ -178,7 +182,7 @@ class TestWhoServes:
         assert [one.ordinal for one in roster.voters(found)] == [0, 2]
         assert roster.learner(found) == seat(found, 1)
 
-    def test_nobody_without_a_list(self, seen: Observation) -> None:
+    def test_none_without_a_member_list(self, seen: Observation) -> None:
         assert not any(one.serves for one in roster.seats(replace(seen, etcd=None)))
 
     def test_one_that_is_ready_and_does_not_answer_is_waited_for(self, seen: Observation) -> None:
@@ -212,48 +216,48 @@ class TestRestHolds:
             (4, [1], 0, True),
         ],
     )
-    def test_of_those_that_stay_a_quorum_serves(
+    def test_a_quorum_of_the_remaining_members_serves(
         self, size: int, down: list[int], without: int, *, holds: bool
     ) -> None:
         seen = without_status(formed(size).observe(), *down)
 
         assert roster.keeps_quorum_without(seen, seat(seen, without)) is holds
 
-    def test_a_learner_is_no_help(self, seen: Observation) -> None:
+    def test_a_learner_does_not_count(self, seen: Observation) -> None:
         first, second, third = seen.etcd.members
         found = with_members(seen, first, second, replace(third, learner=True))
 
         assert not roster.keeps_quorum_without(without_status(found, 1), seat(found, 0))
 
-    def test_one_that_is_stopping_is_no_help(self, seen: Observation) -> None:
-        """I1: it answers still, and will not in a moment."""
+    def test_a_pod_that_is_stopping_does_not_count(self, seen: Observation) -> None:
+        """I1: it still answers, but not for long."""
         assert not roster.keeps_quorum_without(with_pod(seen, 1, deleting=True), seat(seen, 0))
 
 
 class TestCaughtUp:
     @pytest.mark.parametrize(("applied", "enough"), [(0, False), (89, False), (90, True)])
-    def test_nearly_what_the_furthest_has(
+    def test_close_to_the_highest_index(
         self, seen: Observation, applied: int, *, enough: bool
     ) -> None:
         found = with_status(seen, 2, applied_index=applied)
 
         assert roster.has_caught_up(found, seat(found, 2)) is enough
 
-    def test_not_on_another_members_word(self, seen: Observation) -> None:
+    def test_not_by_the_status_of_another_member(self, seen: Observation) -> None:
         found = with_status(seen, 2, member_id=9)
 
         assert not roster.has_caught_up(found, seat(found, 2))
 
-    def test_not_without_its_own_word(self, seen: Observation) -> None:
+    def test_not_without_its_own_status(self, seen: Observation) -> None:
         found = without_status(seen, 2)
 
         assert not roster.has_caught_up(found, seat(found, 2))
 
 
 class TestHadTicket:
-    """I3: who had one never gets another."""
+    """I3: a member that had a ticket never gets another."""
 
-    def test_another_run_waits_than_the_ledger_names(self) -> None:
+    def test_another_run_than_the_one_in_the_ledger_waits(self) -> None:
         world = formed(3)
         world.empty(1)
         world.turn()
@@ -262,7 +266,7 @@ class TestHadTicket:
         assert seat(seen, 1).waits_empty
         assert roster.had_ticket(seen, seat(seen, 1))
 
-    def test_not_for_the_very_run(self) -> None:
+    def test_not_for_the_run_in_the_ledger(self) -> None:
         world = formed(3)
         world.edit(size=4)
         until(world, "push c-3 existing")
@@ -279,7 +283,7 @@ class TestHadTicket:
         assert seat(seen, 3).is_learner
         assert not roster.had_ticket(seen, seat(seen, 3))
 
-    def test_not_for_a_first_member_whose_name_is_listed_from_the_beginning(self) -> None:
+    def test_not_for_a_first_member_that_was_listed_before_it_started(self) -> None:
         """The others have formed the cluster without it."""
         world = formed(3)
         first = world.record.members[2].member_id
@@ -295,7 +299,7 @@ class TestHadTicket:
         assert not roster.had_ticket(seen, seat(seen, 2))
 
     @pytest.mark.parametrize("known_by", ["name", "claim"])
-    def test_a_ledger_that_was_lost_is_made_up_for(self, known_by: str) -> None:
+    def test_other_traces_replace_a_lost_ledger(self, known_by: str) -> None:
         world = formed(3)
         world.lose_secret()
         until(world, "CreateSecret")
@@ -321,10 +325,10 @@ class TestHadTicket:
 
 
 class TestRecord:
-    def test_the_claim_says_whose_volume_it_is(self, seen: Observation) -> None:
+    def test_the_claim_names_the_member(self, seen: Observation) -> None:
         assert seat(seen, 0).record == seen.claims[0].record is not None
 
-    def test_with_an_empty_dir_the_pod_says_it(self) -> None:
+    def test_with_an_empty_dir_the_pod_names_it(self) -> None:
         seen = formed(1, **EMPTY_DIR).observe()
 
         assert seat(seen, 0).record == seen.pods[0].record is not None
@@ -342,14 +346,14 @@ class TestFound:
             world.turn()
         return world
 
-    def test_what_start_says(self) -> None:
+    def test_what_start_reports(self) -> None:
         seen = self.waiting().observe()
 
         assert seat(seen, 0).found == "no-data"
         assert seat(seen, 0).waits_empty
 
     @pytest.mark.parametrize("change", [{"deleting": True}, {"in_start": False}, {"answer": None}])
-    def test_an_answer_of_before_counts_for_nothing(self, change: dict) -> None:
+    def test_an_outdated_answer_is_ignored(self, change: dict) -> None:
         seen = with_pod(self.waiting().observe(), 0, **change)
 
         assert seat(seen, 0).found == ""
@@ -359,7 +363,7 @@ class TestFound:
         assert seat(replace(self.waiting().observe(), pods=()), 0).found == ""
 
 
-def test_nobody_is_at_an_ordinal_without_a_list(seen: Observation) -> None:
+def test_without_a_member_list_no_ordinal_has_a_member(seen: Observation) -> None:
     assert roster.member_at(seen, 1).peer_urls == (url(1),)
     assert roster.member_at(replace(seen, etcd=EtcdView(1, ())), 1) is None
     assert roster.member_at(replace(seen, etcd=None), 1) is None

@@ -1,4 +1,4 @@
-"""Rotation of an authority: in which order, when not, and that no client notices."""
+"""Rotation of an authority: the order of its steps, when it waits, and that no client notices."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def restarts(world: CertificateWorld) -> Counter[str]:
 
 
 def until_turn(world: CertificateWorld, turn: str) -> RotateAuthority:
-    """Goes on to just before that turn."""
+    """Continues until just before this turn of the rotation."""
     for _ in range(500):
         step = decide(world.observe())
         if isinstance(step, RotateAuthority) and step.kind == turn:
@@ -122,8 +122,8 @@ class TestChain:
         assert turns(world) == [one for one in TURNS for _ in range(2)]
         assert set(restarts(world).values()) == {2}
 
-    def test_the_one_that_is_behind_is_waited_for(self) -> None:
-        """Otherwise members would be restarted for the one, and then for the other."""
+    def test_the_faster_rotation_waits_for_the_other(self) -> None:
+        """Otherwise members would be restarted once for each of them."""
         world = settled()
         world.wish(peer=2, client=2)
         until_turn(world, "take over")
@@ -138,7 +138,7 @@ class TestChain:
 
         assert set(restarts(world).values()) == {2}
 
-    def test_the_swap_restarts_nobody(self) -> None:
+    def test_taking_over_restarts_nothing(self) -> None:
         world = settled()
         world.wish(peer=2, client=2)
         until_turn(world, "take over")
@@ -152,7 +152,7 @@ class TestChain:
         assert rest(world) == Settled()
         assert restarts(world) == {"c-0": 2}
 
-    def test_again_and_again(self) -> None:
+    def test_one_rotation_after_another(self) -> None:
         world = settled()
         for generation in (2, 3, 4):
             world.wish(peer=generation, client=generation)
@@ -162,13 +162,13 @@ class TestChain:
         assert {one.generation for one in world.authorities.values()} == {4}
         assert all(len(one.pins) <= 2 for one in world.leaves.values())
 
-    def test_a_number_that_is_reached_asks_for_nothing(self) -> None:
+    def test_a_number_that_is_reached_already_changes_nothing(self) -> None:
         world = settled()
         world.wish(peer=1, client=1)
         rest(world)
         assert not turns(world)
 
-    def test_a_number_may_leap_and_is_counted_on_from(self) -> None:
+    def test_a_number_may_skip_ahead_and_never_goes_back(self) -> None:
         world = settled()
         world.wish(peer=40)
         rest(world)
@@ -178,14 +178,14 @@ class TestChain:
         rest(world)
         assert not turns(world)
 
-    def test_what_a_cluster_is_created_with_is_where_it_begins(self) -> None:
+    def test_a_new_cluster_begins_with_its_number(self) -> None:
         world = settled(TLS={"rotation": {"peer": 7, "overlapSeconds": OVERLAP}})
         rest(world)
         assert not turns(world)
         assert not restarts(world)
         assert world.authorities["c-peer-ca"].generation == 7
 
-    def test_once_begun_it_is_finished_whatever_the_spec_says_then(self) -> None:
+    def test_a_rotation_that_has_begun_is_finished_whatever_the_spec_says(self) -> None:
         world = settled()
         world.wish(peer=2)
         world.apply(until_turn(world, "begin"))
@@ -208,14 +208,14 @@ class TestByAge:
         rest(world)
         assert not turns(world)
 
-    def test_one_that_is_due_soon_goes_along(self) -> None:
+    def test_an_authority_that_is_due_soon_is_rotated_along(self) -> None:
         world = settled()
         world.authorities["c-client-ca"].begins += DAY
         world.now += AUTHORITY_SECONDS * 2 / 3
         rest(world)
         assert set(restarts(world).values()) == {2}
 
-    def test_one_that_is_young_does_not(self) -> None:
+    def test_a_young_authority_is_not(self) -> None:
         world = settled()
         world.wish(client=2)
         rest(world)
@@ -235,14 +235,14 @@ class TestTime:
         until_turn(world, "take over")
         assert world.now >= world.leaves["c-client-tls"].now.since + 1000
 
-    def test_and_once_more_before_the_one_of_before_goes(self) -> None:
+    def test_and_again_before_the_old_authority_is_dropped(self) -> None:
         world = settled()
         world.edit(TLS={"rotation": {"client": 2, "overlapSeconds": 1000}})
         world.apply(until_turn(world, "take over"))
         until_turn(world, "end")
         assert world.now >= world.leaves["c-client-tls"].now.since + 1000
 
-    def test_kubelets_have_their_time_whatever_the_overlap_is(self) -> None:
+    def test_kubelets_have_their_time_whatever_the_overlap(self) -> None:
         world = settled()
         world.edit(TLS={"rotation": {"peer": 2, "overlapSeconds": 0}})
         world.apply(until_turn(world, "take over"))
@@ -269,7 +269,7 @@ def is_paused(world: CertificateWorld) -> None:
 
 @pytest.mark.parametrize("happens", [is_away, stays_pending, is_cut_off, is_paused])
 @pytest.mark.parametrize("turn", TURNS)
-def test_no_turn_while_not_all_is_well(
+def test_no_turn_while_something_is_wrong_or_the_cluster_is_paused(
     turn: str, happens: Callable[[CertificateWorld], None]
 ) -> None:
     world = settled()
@@ -285,7 +285,7 @@ def test_no_turn_while_not_all_is_well(
 
 @pytest.mark.parametrize("turn", TURNS)
 def test_other_operations_come_first(turn: str) -> None:
-    """And the rotation goes on when they are done."""
+    """The rotation continues when they are done."""
     for edit in ({"size": 5}, {"size": 1}, {"version": "3.7.3"}):
         world = settled(**({"version": "3.7.2"} if "version" in edit else {}))
         world.wish(peer=2, client=2)
@@ -312,7 +312,7 @@ def test_an_alarm_holds_it_up() -> None:
     assert not isinstance(decide(replace(seen, alarms=(Alarm("NOSPACE", 1),))), RotateAuthority)
 
 
-def test_a_lost_authority_stops_it_and_put_back_it_goes_on() -> None:
+def test_a_lost_authority_stops_it_until_it_is_put_back() -> None:
     world = settled()
     world.wish(peer=2)
     until_turn(world, "end")
@@ -328,7 +328,7 @@ def test_a_lost_authority_stops_it_and_put_back_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("turn", TURNS[1:])
-def test_a_deleted_secret_that_pods_mount_is_made_again_as_they_need_it(turn: str) -> None:
+def test_a_deleted_secret_that_pods_mount_is_recreated_with_what_they_need(turn: str) -> None:
     world = settled()
     world.wish(peer=2, client=2)
     until_turn(world, turn)
@@ -341,7 +341,7 @@ def test_a_deleted_secret_that_pods_mount_is_made_again_as_they_need_it(turn: st
     assert turns(world) == [one for one in TURNS for _ in range(2)]
 
 
-def test_a_lost_statefulset_comes_back_as_it_was() -> None:
+def test_a_lost_stateful_set_comes_back_unchanged() -> None:
     world = settled()
     world.wish(peer=2)
     rest(world)
@@ -352,8 +352,8 @@ def test_a_lost_statefulset_comes_back_as_it_was() -> None:
     assert {pod.uid for pod in world.pods.values()} == uids
 
 
-def test_a_pod_mounts_the_very_file_that_has_what_it_is_to_trust() -> None:
-    """So a kubelet that knows only the Secret of before cannot start it."""
+def test_a_pod_mounts_the_file_with_exactly_the_authorities_it_trusts() -> None:
+    """A kubelet that knows only the Secret's previous content cannot start the pod, then."""
     world = settled()
     world.wish(peer=2)
     world.apply(until_turn(world, "begin"))
@@ -367,7 +367,7 @@ def test_a_pod_mounts_the_very_file_that_has_what_it_is_to_trust() -> None:
     assert {"key": "server-ca.crt", "path": "server-ca.crt"} in server["secret"]["items"]
 
 
-def test_how_far_it_is_is_said() -> None:
+def test_progress_is_reported() -> None:
     world = settled()
 
     def told() -> list[str]:
@@ -396,7 +396,8 @@ def replaced(world: CertificateWorld, name: str, one: Authority) -> None:
 
 
 def is_held(world: CertificateWorld, name: str) -> None:
-    """Nothing is written, and it is said; `check` sees to it that nobody is refused."""
+    """Asserts that nothing is written and that it is reported; `check` asserts that nobody is
+    refused."""
     step = rest(world)
     assert isinstance(step, Hold), step
     assert step.reason == "AuthorityLost"
@@ -405,8 +406,8 @@ def is_held(world: CertificateWorld, name: str) -> None:
 
 
 class TestAnotherAuthority:
-    """Its Secret was put back from an old backup, or made by hand: members that run do not trust
-    what is in there, and would lose each other by what it signs."""
+    """An authority's Secret was restored from an old backup, or made by hand. Running members do
+    not trust it, and would refuse each other once it signs their certificates."""
 
     @pytest.mark.parametrize("name", AUTHORITIES)
     def test_an_authority_from_before_the_rotation_signed_certificates_nobody_trusted(
@@ -426,7 +427,7 @@ class TestAnotherAuthority:
         assert not world.history
 
     @pytest.mark.parametrize("name", AUTHORITIES)
-    def test_one_of_amid_the_rotation_signed_what_members_had_ceased_to_trust(
+    def test_an_authority_from_the_middle_of_a_rotation_signed_certificates_nobody_trusted(
         self, name: str
     ) -> None:
         world = settled()
@@ -445,15 +446,15 @@ class TestAnotherAuthority:
 
         is_held(world, name)
 
-    def test_a_stranger_signed_what_the_operator_had_lost(self) -> None:
-        """Members would have turned it away."""
+    def test_a_foreign_authority_signed_a_lost_certificate_of_the_operator(self) -> None:
+        """Members would have refused it."""
         world = settled()
         replaced(world, "c-client-ca", replace(world.authorities["c-client-ca"], signs="stranger"))
         del world.leaves["c-operator-tls"]
 
         is_held(world, "c-client-ca")
 
-    def test_it_was_given_a_successor_as_if_it_were_in_use(self) -> None:
+    def test_a_foreign_authority_was_given_a_successor(self) -> None:
         world = settled()
         replaced(world, "c-peer-ca", replace(world.authorities["c-peer-ca"], signs="stranger"))
         world.wish(peer=2)
@@ -463,7 +464,7 @@ class TestAnotherAuthority:
     @pytest.mark.parametrize(
         ("ago", "turn"), [("begin", "take over"), ("begin", "end"), ("take over", "end")]
     )
-    def test_put_back_from_earlier_in_a_rotation_nobody_is_refused(
+    def test_an_authority_from_earlier_in_the_same_rotation_is_put_back_and_nobody_is_refused(
         self, ago: str, turn: str
     ) -> None:
         world = settled()
@@ -475,8 +476,8 @@ class TestAnotherAuthority:
 
         rest(world)
 
-    def test_without_members_that_run_it_signs(self) -> None:
-        """The way on when the one of before is lost for good."""
+    def test_without_running_members_it_signs(self) -> None:
+        """The way out if the rightful authority is lost for good."""
         world = settled()
         replaced(world, "c-peer-ca", replace(world.authorities["c-peer-ca"], signs="stranger"))
         is_held(world, "c-peer-ca")
@@ -494,10 +495,8 @@ class TestAnotherAuthority:
         assert world.leaves["c-peer-tls"].now.by == "stranger"
 
 
-def test_an_authority_that_was_lost_is_not_made_while_pods_may_have_mounted_what_it_signed() -> (
-    None
-):
-    """Their etcd would start with the bundle of before, and be shown the leaves of a new one."""
+def test_a_lost_authority_is_not_recreated_while_pods_may_have_mounted_its_certificates() -> None:
+    """Their etcd would start with the old bundle, and meet certificates of a new authority."""
     world = settled()
     del world.authorities["c-peer-ca"], world.authorities["c-client-ca"]
     world.stuck.update(world.pods)
@@ -520,7 +519,7 @@ EVENTS = 60
 
 
 class Walk:
-    """Two operators with views of any age, and everything that happens to clusters meanwhile."""
+    """Two operators with views of any age, and everything that happens to a cluster meanwhile."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -561,7 +560,7 @@ class Walk:
     def act_on_old(self, who: int) -> None:
         step = decide(self.views[who])
         if not is_write(step) or (is_final(step) and decide(self.world.observe()) != step):
-            return  # what nothing undoes is decided on twice, the second time on fresh reads
+            return  # irreversible steps are decided twice, the second time on fresh reads
         try:
             self.world.apply(step)
         except Conflict:

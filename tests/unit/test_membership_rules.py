@@ -1,7 +1,7 @@
 """The safety rules, one class each, in the states in which they are easiest to break.
 
-`worlds.World.apply` raises RuleBroken for a write that breaks a rule. These tests create the states
-and check which step is chosen instead.
+`worlds.World.apply` raises RuleBroken for a write that breaks a rule. These tests create the
+states, and check which step is chosen instead.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def pushes(world: World) -> list[PushTicket]:
 
 
 class TestI3OneTicketForOneMember:
-    """F4: a member that lost its data never comes back under its ID; another takes its place."""
+    """F4: a member that lost its data never comes back under its ID. Another member takes its
+    place."""
 
-    def test_a_claim_deleted_and_made_anew_gets_a_ticket_for_another_member_only(self) -> None:
+    def test_a_recreated_claim_gets_a_ticket_for_another_member_only(self) -> None:
         world = formed(3)
         lost = world.data(1).member_id
         world.empty(1)
@@ -92,7 +93,7 @@ class TestI3OneTicketForOneMember:
 
         assert pushes(world)[-1].ticket.member_id == world.data(0).member_id != lost
 
-    def test_before_the_latch_the_ticket_of_a_run_that_is_over_goes_to_no_other_run(self) -> None:
+    def test_before_the_latch_the_ticket_of_an_earlier_run_goes_to_no_other_run(self) -> None:
         world = before(World(body(3)), "record data-c-1")
         first = world.record.members[1].member_id
         world.restart_pod(1)
@@ -103,13 +104,13 @@ class TestI3OneTicketForOneMember:
         assert [push.pod for push in pushes(world)] == ["c-0", "c-2", "c-1"]
         assert world.data(1).member_id != first
 
-    def test_the_same_run_may_have_the_same_ticket_again(self) -> None:
+    def test_the_same_run_may_get_the_same_ticket_again(self) -> None:
         world = before(World(body(1)), "push c-0 new")
         first = decide(world.observe())
 
         assert decide(world.observe()) == first
 
-    def test_nothing_is_recorded_or_pushed_for_a_run_that_is_not_in_the_ledger(self) -> None:
+    def test_no_record_or_ticket_for_a_run_that_is_not_in_the_ledger(self) -> None:
         world = before(World(body(1)), "record data-c-0")
         world.pods[0].challenge = "another-run"
         world.stuck = {0}
@@ -119,8 +120,8 @@ class TestI3OneTicketForOneMember:
         assert isinstance(step, WriteBootstrap)
         assert step.record.attempt == 2
 
-    def test_a_pod_of_an_epoch_that_is_over_gets_none(self) -> None:
-        """It would not take it, and be sent it again and again."""
+    def test_a_pod_of_an_earlier_epoch_gets_no_ticket(self) -> None:
+        """It would refuse the ticket, and would be sent it again and again."""
         world = formed(3)
         world.empty(1)
         while not isinstance(step := decide(world.observe()), PushTicket):
@@ -139,7 +140,7 @@ class TestI3OneTicketForOneMember:
         assert labels([decide(world.observe())]) == ["record data-c-0"]
 
     @pytest.mark.parametrize("key", [naming.MEMBER_ID, naming.CLAIM_UID, naming.CLUSTER_ID])
-    def test_half_a_record_on_a_claim_holds(self, key: str) -> None:
+    def test_an_incomplete_record_on_a_claim_holds(self, key: str) -> None:
         world = before(World(body(1)), "push c-0 new")
         del world.claims[0].annotations[key]
 
@@ -161,7 +162,7 @@ class TestI4NewOnlyBeforeTheLatch:
         assert states == ["new", "new", "new", "existing", "existing"]
         assert [one.ticket.state for one in after] == ["existing", "existing"]
 
-    def test_a_run_with_its_ledger_entry_from_before_the_latch_joins_as_existing(self) -> None:
+    def test_a_run_that_was_in_the_ledger_before_the_latch_joins_as_existing(self) -> None:
         world = before(World(body(3)), "push c-2 existing")
 
         step = decide(world.observe())
@@ -170,7 +171,7 @@ class TestI4NewOnlyBeforeTheLatch:
         assert world.record.challenge(step.ticket.member_id) == step.ticket.challenge
         assert step.ticket.state == "existing"
 
-    def test_the_latch_is_taken_off_by_nothing(self) -> None:
+    def test_nothing_takes_the_latch_off(self) -> None:
         world = formed(3)
         for ordinal in range(3):
             world.empty(ordinal)
@@ -180,9 +181,9 @@ class TestI4NewOnlyBeforeTheLatch:
 
 
 class TestAnotherAttempt:
-    """A crash on the first day needs no human, as long as no volume has data."""
+    """A crash before the cluster has formed needs no human, as long as no volume has data."""
 
-    def test_every_volume_empty_again_starts_another_attempt(self) -> None:
+    def test_another_attempt_starts_if_every_volume_is_empty_again(self) -> None:
         world = before(World(body(3)), "record data-c-0")
         first = world.record
         for ordinal in range(3):
@@ -195,7 +196,7 @@ class TestAnotherAttempt:
         assert world.record.cluster_id != first.cluster_id
         assert "ledger 0" in labels(world.history)
 
-    def test_volumes_that_were_emptied_before_the_latch_are_begun_anew_under_new_ids(self) -> None:
+    def test_volumes_that_were_emptied_before_the_latch_get_new_ids(self) -> None:
         world = World(body(1))
         world.cut_off = True
         drive(world)
@@ -208,8 +209,8 @@ class TestAnotherAttempt:
         assert drive(world) == Settled()
         assert world.data(0).member_id != first
 
-    def test_nothing_is_begun_anew_while_no_ticket_was_spent(self) -> None:
-        """All wait, but none can be served: another attempt would get no further."""
+    def test_no_other_attempt_while_no_ticket_was_spent(self) -> None:
+        """All pods wait and none can be served: another attempt would get no further."""
         world = World(body(1))
         while not world.pods:
             step = decide(world.observe())
@@ -220,8 +221,8 @@ class TestAnotherAttempt:
         assert drive(world) == Settled()
         assert world.record.attempt == 1
 
-    def test_a_claim_that_is_being_deleted_under_a_ledgered_run_begins_anew(self) -> None:
-        """The entry in the ledger may stand for a ticket that went out."""
+    def test_another_attempt_starts_if_the_claim_of_a_recorded_run_is_being_deleted(self) -> None:
+        """The ledger's entry may stand for a ticket that was pushed."""
         world = before(World(body(1)), "record data-c-0")
         world.claims[0].deleting = True
 
@@ -229,7 +230,7 @@ class TestAnotherAttempt:
         assert world.record.attempt == 2
 
     def test_one_pod_with_data_forbids_another_attempt(self) -> None:
-        """What it holds may be writes that a quorum has acknowledged."""
+        """Its volume may hold writes that a quorum acknowledged."""
         world = before(World(body(3)), "record data-c-1")
         world.restart_pod(1)
         world.restart_pod(2)
@@ -245,7 +246,7 @@ class TestAnotherAttempt:
         )
         assert world.record.attempt == 1
 
-    def test_giving_that_data_up_as_told_begins_anew(self) -> None:
+    def test_another_attempt_starts_once_that_data_was_given_up(self) -> None:
         world = before(World(body(3)), "record data-c-1")
         world.restart_pod(1)
         world.restart_pod(2)
@@ -255,7 +256,7 @@ class TestAnotherAttempt:
         assert drive(world) == Settled()
         assert world.record.attempt == 2
 
-    def test_one_lost_of_three_is_no_reason_to_stop_forming(self) -> None:
+    def test_one_lost_member_of_three_does_not_stop_the_others_from_forming(self) -> None:
         world = before(World(body(3)), "push c-2 existing")
         assert world.record.latched
 
@@ -265,7 +266,7 @@ class TestAnotherAttempt:
 
         assert labels([decide(world.observe())]) == ["record data-c-1"]
 
-    def test_a_pod_that_does_not_wait_forbids_another_attempt(self) -> None:
+    def test_a_pod_that_does_not_wait_in_start_forbids_another_attempt(self) -> None:
         world = before(World(body(3)), "record data-c-0")
         for ordinal in range(3):
             world.restart_pod(ordinal)
@@ -275,7 +276,7 @@ class TestAnotherAttempt:
 
         assert world.record.attempt == 1
 
-    def test_a_pod_on_its_way_out_forbids_another_attempt(self) -> None:
+    def test_a_pod_that_is_being_deleted_forbids_another_attempt(self) -> None:
         world = before(World(body(3)), "record data-c-0")
         for ordinal in range(3):
             world.restart_pod(ordinal)
@@ -315,7 +316,7 @@ class TestAnotherAttempt:
         assert isinstance(step, WriteBootstrap)
         assert step.record == records.latch(record)
 
-    def test_an_answering_etcd_forbids_another_attempt_whatever_was_asked_before(self) -> None:
+    def test_an_answering_etcd_forbids_an_attempt_that_was_possible_before(self) -> None:
         world = before(World(body(1)), "record data-c-0")
         world.restart_pod(0)
         world.turn()
@@ -325,8 +326,10 @@ class TestAnotherAttempt:
         assert attempts.another_attempt(replace(world.observe(), etcd=view)) is None
 
     @pytest.mark.parametrize(("edited", "expected"), [(1, 3), (5, 5)])
-    def test_a_size_edited_meanwhile_only_adds_members(self, edited: int, expected: int) -> None:
-        """Replicas are never lowered, and a pod beyond the record could never start."""
+    def test_a_size_that_is_edited_meanwhile_only_adds_members(
+        self, edited: int, expected: int
+    ) -> None:
+        """Replicas are never lowered. A pod without a member in the record could never start."""
         world = before(World(body(3)), "record data-c-0")
         world.edit(size=edited)
         for ordinal in range(3):
@@ -344,7 +347,7 @@ class TestI5ReplicasAreNotLowered:
         return world.objects["StatefulSet", "c"]["spec"]["replicas"]
 
     @pytest.mark.parametrize("size", [1, 2])
-    def test_they_follow_the_list_one_by_one_and_never_go_before_it(self, size: int) -> None:
+    def test_they_follow_the_member_list_one_by_one(self, size: int) -> None:
         world = formed(3)
         world.edit(size=size)
         highest: list[tuple[int, int]] = []
@@ -359,7 +362,7 @@ class TestI5ReplicasAreNotLowered:
 
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("with_pods", [False, True])
-    def test_a_stateful_set_made_anew_has_as_many_as_before(
+    def test_a_recreated_stateful_set_has_as_many_as_before(
         self, size: int, *, with_pods: bool
     ) -> None:
         world = formed(3)
@@ -372,7 +375,7 @@ class TestI5ReplicasAreNotLowered:
         assert step.manifest["spec"]["replicas"] == 3
 
     @pytest.mark.parametrize("with_pods", [False, True])
-    def test_a_size_edited_while_there_is_no_stateful_set_is_carried_out_after(
+    def test_a_size_edited_while_the_stateful_set_is_missing_is_applied_afterwards(
         self, *, with_pods: bool
     ) -> None:
         world = formed(3)
@@ -382,7 +385,7 @@ class TestI5ReplicasAreNotLowered:
         assert drive(world) == Settled()
         assert self.replicas(world) == 1
 
-    def test_they_are_not_raised_for_growth_before_the_list_is_at_hand(self) -> None:
+    def test_they_are_not_raised_for_growth_without_a_member_list(self) -> None:
         world = formed(3)
         world.cut_off = True
         world.edit(size=5)
@@ -401,8 +404,8 @@ class TestI5ReplicasAreNotLowered:
         assert step.reason == "StatefulSet c differs at spec.replicas"
         assert step.manifest["spec"]["replicas"] == 3
 
-    def test_scaled_down_by_hand_stayed_so_where_another_minor_was_asked_for(self) -> None:
-        """The change of the version waits for the very member that was stopped."""
+    def test_a_manual_scale_down_stayed_while_another_minor_was_requested(self) -> None:
+        """The version change waited for the very member that was stopped."""
         world = formed(3)
         world.edit(version="3.6.16")
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 2
@@ -414,8 +417,8 @@ class TestI5ReplicasAreNotLowered:
 
         assert sorted(world.pods) == [0, 1, 2]
 
-    def test_an_edit_waited_for_a_default_version_that_nobody_had_asked_for(self) -> None:
-        """Made by an operator of before, and its members are silent for a moment."""
+    def test_an_edit_waited_for_a_default_version_that_nobody_had_requested(self) -> None:
+        """The cluster was created by an older operator, and its members are silent for a moment."""
         world = formed(3, version="3.7.2")
         del world.body["spec"]["version"]
         world.edit(pod={"labels": {"a": "b"}})
@@ -426,8 +429,8 @@ class TestI5ReplicasAreNotLowered:
         assert isinstance(step, ApplyChild)
         assert step.kind == "StatefulSet"
 
-    def test_the_member_list_of_another_cluster_says_nothing(self) -> None:
-        """Such as of one that answers in the place of this."""
+    def test_the_member_list_of_another_cluster_is_ignored(self) -> None:
+        """For example of a cluster that answers at a reused address."""
         seen = formed(3).observe()
         assert seen.etcd is not None
         other = replace(seen.etcd, cluster_id=seen.etcd.cluster_id + 1, members=())
@@ -436,20 +439,20 @@ class TestI5ReplicasAreNotLowered:
         assert replicas.wanted(replace(seen, cluster=to_one)) == 3
         assert replicas.wanted(replace(seen, cluster=to_one, etcd=other)) == 3
 
-    def test_those_that_there_are_stay_while_neither_list_nor_record_is_at_hand(self) -> None:
+    def test_they_stay_without_a_member_list_and_a_record(self) -> None:
         seen = replace(formed(3).observe(), secret=None, etcd=None)
         scaled = replace(seen, stateful_set={"spec": {"replicas": 5}})
 
         assert (replicas.wanted(seen), replicas.wanted(scaled)) == (3, 5)
 
-    def test_scaled_up_by_hand_is_put_back_with_the_member_list_at_hand(self) -> None:
+    def test_a_manual_scale_up_is_put_back_with_a_member_list(self) -> None:
         world = formed(3)
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 50
 
         assert drive(world) == Settled()
         assert self.replicas(world) == 3
 
-    def test_scaled_up_by_hand_stays_while_nobody_can_tell_who_is_a_member(self) -> None:
+    def test_a_manual_scale_up_stays_without_a_member_list(self) -> None:
         world = formed(3)
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
         world.cut_off = True
@@ -484,8 +487,8 @@ class TestI5ReplicasAreNotLowered:
         ]
         assert self.replicas(world) == 3
 
-    def test_a_claim_with_a_member_keeps_its_pod_while_nobody_knows_the_members(self) -> None:
-        """The StatefulSet is gone, and what it is made again with must not be too few."""
+    def test_a_claim_with_a_member_keeps_its_pod_without_a_member_list(self) -> None:
+        """The StatefulSet is gone, and its replacement must not have too few replicas."""
         world = formed(3)
         world.cut_off = True
         world.delete_stateful_set()
@@ -498,8 +501,8 @@ class TestI5ReplicasAreNotLowered:
         assert isinstance(step, ApplyChild)
         assert step.manifest["spec"]["replicas"] == 5
 
-    def test_a_lost_secret_does_not_lose_how_many_there_were(self) -> None:
-        """And then the StatefulSet goes too, and claims of the highest ordinals."""
+    def test_a_lost_secret_does_not_lose_the_number_of_members(self) -> None:
+        """Then the StatefulSet is lost too, and the claims of the highest ordinals."""
         world = formed(5)
         world.lose_secret()
         world.cut_off = True
@@ -511,7 +514,7 @@ class TestI5ReplicasAreNotLowered:
 
         assert self.replicas(world) == 5
 
-    def test_what_was_scaled_by_hand_is_not_what_there_were(self) -> None:
+    def test_a_manually_scaled_number_is_not_taken_for_the_number_of_members(self) -> None:
         world = formed(3)
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 1000
         world.lose_secret()
@@ -520,7 +523,7 @@ class TestI5ReplicasAreNotLowered:
 
         assert world.record.size <= 7
 
-    def test_an_old_view_does_not_undo_what_came_after_it(self) -> None:
+    def test_a_step_from_an_old_view_conflicts(self) -> None:
         world = formed(3)
         world.alter("StatefulSet", "c")["spec"]["replicas"] = 1
         step = decide(world.observe())
@@ -533,7 +536,7 @@ class TestI5ReplicasAreNotLowered:
     @pytest.mark.parametrize(
         "name", ["c-7", "c-50", "c-999999999", "c-" + "9" * 5000, "d-4", "c-04"]
     )
-    def test_a_member_that_calls_itself_something_absurd_makes_no_pods(self, name: str) -> None:
+    def test_a_member_with_an_absurd_name_creates_no_pods(self, name: str) -> None:
         world = formed(3)
         listed = world.members[world.record.cluster_id]
         listed[99] = Member(99, name, ("http://x:2380",), learner=False)
@@ -548,7 +551,7 @@ class TestI5ReplicasAreNotLowered:
 
 
 class TestI6NoClaimGoesWithoutAWord:
-    def test_no_state_of_a_cluster_without_discard_deletes_a_claim(self) -> None:
+    def test_without_discard_no_claim_is_deleted_in_any_state(self) -> None:
         world = formed(3)
         drive(world)
         world.lose_secret()
@@ -558,8 +561,8 @@ class TestI6NoClaimGoesWithoutAWord:
         assert not [step for step in world.history if isinstance(step, DeleteClaim)]
 
     @pytest.mark.parametrize("key", [naming.CLUSTER_UID, naming.CLAIM_UID])
-    def test_a_record_with_a_blank_uid_is_not_what_an_unset_discard_names(self, key: str) -> None:
-        """`discard` reads as empty text where it is not set."""
+    def test_a_record_with_an_empty_uid_does_not_match_an_unset_discard(self, key: str) -> None:
+        """An unset `discard` reads as empty text."""
         world = formed(1).remake("new-uid")
         world.claims[0].annotations[key] = ""
 
@@ -569,7 +572,7 @@ class TestI6NoClaimGoesWithoutAWord:
         assert rest.reason == "ClaimRecordDamaged"
         assert 0 in world.claims
 
-    def test_a_blank_uid_that_got_through_is_neither_discarded_nor_adopted(self) -> None:
+    def test_an_empty_uid_in_a_record_is_neither_discarded_nor_adopted(self) -> None:
         world = formed(1).remake("new-uid")
         seen = world.observe()
         record = replace(seen.claims[0].record, cluster_uid="")
@@ -609,7 +612,7 @@ class TestI7TheClusterIdStays:
         assert "0000000000000077" in step.message
         assert f"{world.record.cluster_id:016x}" in step.message
 
-    def test_one_member_in_another_cluster_is_split_brain(self) -> None:
+    def test_a_member_in_another_cluster_is_split_brain(self) -> None:
         world = formed(3)
         seen = world.observe()
         stray = replace(seen.statuses[2], cluster_id=0x77)
@@ -659,7 +662,7 @@ class TestI9TheVersionStays:
             image.partition(":v")[2],
         }
 
-    def test_a_jump_over_a_minor_changes_nothing_and_is_held_with_a_sentence(self) -> None:
+    def test_an_edit_that_skips_a_minor_is_held_and_changes_nothing(self) -> None:
         world = formed(3)
         world.history.clear()
         world.edit(version="3.5.33")
@@ -671,8 +674,9 @@ class TestI9TheVersionStays:
         assert world.history == []
 
     @pytest.mark.parametrize("with_pods", [False, True])
-    def test_a_stateful_set_made_anew_runs_the_version_it_ran(self, *, with_pods: bool) -> None:
-        """A silent downgrade, or a jump over the gates, for who deletes it after an edit."""
+    def test_a_recreated_stateful_set_runs_the_same_version(self, *, with_pods: bool) -> None:
+        """If somebody deletes it after an edit, it must not come back with a silent downgrade, or
+        past the gates."""
         world = formed(3, version="3.5.33")
         world.edit(version="3.7.3")
         world.delete_stateful_set(with_pods=with_pods)
@@ -682,7 +686,7 @@ class TestI9TheVersionStays:
         assert self.versions(world) == {"3.5.33"}
 
     @pytest.mark.parametrize("noted", ["3.5.33", "", "nonsense", None])
-    def test_an_altered_note_of_the_version_is_put_back(self, noted: str | None) -> None:
+    def test_an_altered_version_annotation_is_put_back(self, noted: str | None) -> None:
         world = formed(3)
         notes = world.objects["StatefulSet", "c"]["metadata"]["annotations"]
         notes[naming.VERSION_ANNOTATION] = noted
@@ -706,10 +710,8 @@ class TestI9TheVersionStays:
         assert world.record.version == "3.5.33"
 
     @pytest.mark.parametrize("wanted", ["3.7.3", "3.5.33"])
-    def test_another_attempt_is_of_the_version_that_the_spec_has_come_to_say(
-        self, wanted: str
-    ) -> None:
-        """No volume has data, so there is no version to keep: it may be what was wrong."""
+    def test_another_attempt_gets_the_version_in_the_spec(self, wanted: str) -> None:
+        """No volume has data, so there is no version to keep, and it may have been the mistake."""
         world = before(World(body(3, version="3.6.14")), "record data-c-0")
         world.edit(version=wanted)
         for ordinal in range(3):
@@ -721,7 +723,7 @@ class TestI9TheVersionStays:
         assert (world.record.version, world.record.oldest) == (wanted, wanted)
         assert self.versions(world) == {wanted}
 
-    def test_a_record_from_before_versions_were_recorded_goes_by_the_stateful_set(self) -> None:
+    def test_a_record_without_a_version_takes_it_from_the_stateful_set(self) -> None:
         world = formed(3, version="3.5.33")
         world.secret = (world.secret[0], replace(world.record, version=""))
         world.edit(version="3.7.3")
@@ -735,9 +737,7 @@ class TestI10OthersObjectsAreLeftAlone:
     @pytest.mark.parametrize(
         ("kind", "name"), [("Secret", "c-start"), ("Service", "c"), ("StatefulSet", "c")]
     )
-    def test_a_name_that_is_taken_holds_before_anything_is_written(
-        self, kind: str, name: str
-    ) -> None:
+    def test_a_taken_name_holds_before_anything_is_written(self, kind: str, name: str) -> None:
         world = World(body(3))
         world.foreign = (Foreign(kind, name, "Deployment x"),)
 
@@ -753,7 +753,9 @@ class TestI10OthersObjectsAreLeftAlone:
     @pytest.mark.parametrize(
         ("kind", "name"), [("Secret", "c-start"), ("Service", "c"), ("StatefulSet", "c")]
     )
-    def test_what_is_about_to_go_is_waited_for(self, kind: str, name: str) -> None:
+    def test_an_object_that_is_about_to_be_deleted_is_waited_for(
+        self, kind: str, name: str
+    ) -> None:
         world = World(body(3))
         world.foreign = (Foreign(kind, name, "the deleted cluster", passing=True),)
 
@@ -777,7 +779,7 @@ class TestI10OthersObjectsAreLeftAlone:
         assert world.record.latched
         assert "Service c-client" not in labels(world.history)
 
-    def test_a_client_service_that_is_about_to_go_is_waited_for(self) -> None:
+    def test_a_client_service_that_is_about_to_be_deleted_is_waited_for(self) -> None:
         world = World(body(3))
         world.foreign = (Foreign("Service", "c-client", "x", passing=True),)
 
@@ -786,7 +788,7 @@ class TestI10OthersObjectsAreLeftAlone:
         world.foreign = ()
         assert drive(world) == Settled()
 
-    def test_the_one_that_goes_is_told_before_the_one_that_stays(self) -> None:
+    def test_an_object_that_will_be_deleted_is_reported_before_one_that_stays(self) -> None:
         world = World(body(3))
         world.foreign = (
             Foreign("Service", "c", "x"),
@@ -798,7 +800,7 @@ class TestI10OthersObjectsAreLeftAlone:
 
 class TestI11NothingBeginsEmptyOnItsOwn:
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-    def test_a_lost_secret_of_a_running_cluster_is_made_anew_and_knows_it(
+    def test_a_lost_secret_of_a_running_cluster_is_recreated_as_latched(
         self, storage: dict
     ) -> None:
         world = formed(3, **storage)
@@ -843,7 +845,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert {push.ticket.state for push in pushes(world)} == {"new", "existing"}
         assert len(pushes(world)) == 3
 
-    def test_the_secret_lost_while_tickets_were_out_never_says_new_again(self) -> None:
+    def test_a_secret_lost_while_tickets_were_out_leads_to_no_new_ticket(self) -> None:
         world = before(World(body(3)), "push c-1 new")
         world.lose_secret()
 
@@ -865,7 +867,9 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert len(pushes(world)) == 3
 
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-    def test_with_every_record_lost_a_running_etcd_is_not_begun_beside(self, storage: dict) -> None:
+    def test_with_every_record_lost_no_cluster_starts_beside_a_running_etcd(
+        self, storage: dict
+    ) -> None:
         world = formed(3, **storage)
         world.lose_secret()
         world.cut_off = True
@@ -879,7 +883,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert "pod c-0" in rest.message
         assert world.secret is None
 
-    def test_the_way_out_of_lost_records_works(self) -> None:
+    def test_the_suggested_way_out_of_lost_records_works(self) -> None:
         world = formed(3)
         cluster_id = world.record.cluster_id
         world.lose_secret()
@@ -893,8 +897,8 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert drive(world) == Settled()
         assert world.record.cluster_id == cluster_id
 
-    def test_with_every_record_lost_nobody_knows_whom_to_ask(self) -> None:
-        """etcd would answer; but without a record there is no telling who does."""
+    def test_with_every_record_lost_etcd_is_not_asked(self) -> None:
+        """It would answer, but without a record nothing says which cluster it belongs to."""
         world = formed(3)
         world.lose_secret()
         for claim in world.claims.values():
@@ -932,8 +936,8 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert "claim data-c-2 says 00000000000000aa" in rest.message
         assert world.secret is None
 
-    def test_the_way_out_of_two_etcd_clusters_that_is_told_leads_out(self) -> None:
-        """The message named two IDs, and neither whose they were nor what to do."""
+    def test_the_suggested_way_out_of_two_etcd_clusters_works(self) -> None:
+        """The message named two IDs, but neither whose they were nor what to do."""
         world = formed(3)
         formed_as = f"{world.record.cluster_id:016x}"
         world.lose_secret()
@@ -948,10 +952,10 @@ class TestI11NothingBeginsEmptyOnItsOwn:
 
         assert f"{world.record.cluster_id:016x}" == formed_as
 
-    def test_a_claim_of_an_attempt_that_never_formed_is_no_split_brain_where_the_status_tells(
+    def test_a_claim_of_an_earlier_attempt_is_no_split_brain_if_the_status_tells(
         self,
     ) -> None:
-        """c-1 was recorded by an attempt, and had no ticket yet of the next one, which formed."""
+        """c-1 was recorded by an attempt, and had no ticket yet from the next one, which formed."""
         world = formed(3)
         formed_as = world.record.cluster_id
         world.body["status"] = {"clusterID": f"{formed_as:016x}"}
@@ -962,7 +966,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
 
         assert world.record.cluster_id == formed_as
 
-    def test_what_etcd_answers_is_not_outvoted_by_the_status(self) -> None:
+    def test_the_status_does_not_outweigh_what_etcd_answers(self) -> None:
         world = formed(3)
         world.body["status"] = {"clusterID": f"{world.record.cluster_id:016x}"}
         world.lose_secret()
@@ -986,7 +990,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert "delete it" in rest.message
 
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-    def test_nobody_is_told_to_delete_what_a_newer_operator_wrote(self, storage: dict) -> None:
+    def test_deleting_a_newer_operators_record_is_not_suggested(self, storage: dict) -> None:
         seen = formed(3, **storage).observe()
         newer = replace(seen.secret, bootstrap=None, damage="it is of format 2", newer=True)
 
@@ -1021,7 +1025,7 @@ class TestPaused:
             step = decide(seen)
             world.apply(step) if is_write(step) else world.turn()
 
-    def test_damage_waits_and_is_mended_when_the_pause_is_over(self) -> None:
+    def test_damage_is_repaired_after_the_pause(self) -> None:
         world = formed(3)
         world.edit(paused=True)
         del world.objects["Service", "c-client"]
@@ -1033,7 +1037,7 @@ class TestPaused:
 
 
 class TestDeleting:
-    def test_nothing_is_made_again_while_the_cluster_is_being_deleted(self) -> None:
+    def test_nothing_is_recreated_while_the_cluster_is_being_deleted(self) -> None:
         world = formed(3)
         world.body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         world.delete_stateful_set(with_pods=True)
@@ -1042,7 +1046,7 @@ class TestDeleting:
 
 
 class TestOneWriteAtATime:
-    def test_a_step_is_one_write_and_children_come_one_by_one(self) -> None:
+    def test_a_step_is_one_write_and_children_are_created_one_by_one(self) -> None:
         world = formed(3)
         world.objects.clear()
         done: list[Step] = []
@@ -1080,7 +1084,7 @@ class TestOneWriteAtATime:
 
         assert ("Service", "c-client") not in world.objects
 
-    def test_a_settled_cluster_is_written_to_no_more(self) -> None:
+    def test_a_settled_cluster_is_not_written_to(self) -> None:
         world = formed(3)
         world.history.clear()
 
@@ -1088,7 +1092,7 @@ class TestOneWriteAtATime:
         assert world.history == []
 
 
-def test_the_record_is_asked_for_only_after_there_is_one() -> None:
+def test_the_record_can_be_used_only_once_there_is_a_secret() -> None:
     seen = World(body(1)).observe()
 
     assert isinstance(decide(seen), CreateSecret)

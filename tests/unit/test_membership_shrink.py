@@ -24,7 +24,7 @@ def shrunk(before: int, after: int, **spec: object) -> World:
 
 
 def test_the_whole_chain() -> None:
-    """F5: the claim goes too, so that a member to come finds no old data."""
+    """F5: the claim is deleted too, so that a later member finds no old data."""
     world = shrunk(5, 3)
     lead(world, 0)
 
@@ -56,7 +56,7 @@ def lead(world: World, ordinal: int) -> None:
 def test_from_any_size_to_any_below_in_the_order_of_numbers(
     before: int, after: int, storage: dict
 ) -> None:
-    """F10: numeric, highest first, whoever leads."""
+    """F10: by number, highest first, whichever member leads."""
     world = shrunk(before, after, **storage)
     lead(world, before - 1)
 
@@ -76,7 +76,7 @@ def test_the_leader_hands_over_before_it_goes() -> None:
     assert labels(world.history)[:2] == ["lead c-0", "remove c-2"]
 
 
-def test_a_leader_that_stays_is_left_alone() -> None:
+def test_a_leader_that_stays_does_not_hand_over() -> None:
     world = shrunk(7, 3)
     lead(world, 1)
 
@@ -84,8 +84,8 @@ def test_a_leader_that_stays_is_left_alone() -> None:
     assert not [one for one in world.history if isinstance(one, MoveLeader)]
 
 
-def test_the_heir_is_one_that_stays() -> None:
-    """Under load, the one that is furthest on by chance may be the next to go."""
+def test_the_new_leader_is_one_that_stays() -> None:
+    """Under load, the member with the highest index may happen to be the next to be removed."""
     world = shrunk(5, 2)
     lead(world, 4)
     seen = world.observe()
@@ -97,7 +97,7 @@ def test_the_heir_is_one_that_stays() -> None:
     assert step.member_id == seat(seen, 1).member.member_id
 
 
-def test_an_heir_that_is_stopping_is_none() -> None:
+def test_a_member_that_is_stopping_does_not_become_leader() -> None:
     world = shrunk(5, 3)
     lead(world, 4)
 
@@ -108,8 +108,8 @@ def test_an_heir_that_is_stopping_is_none() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_back_up_half_way(size: int) -> None:
-    """F11: the step that was begun is finished, then the new size counts."""
+def test_growing_again_half_way(size: int) -> None:
+    """F11: the step that has begun is finished first, then the new size counts."""
     world = shrunk(5, 1)
     until(world, "remove c-2")
     world.edit(size=size)
@@ -119,8 +119,8 @@ def test_back_up_half_way(size: int) -> None:
     assert len(world.pods) == size
 
 
-def test_not_as_declared_before_the_last_pod_has_stopped_and_its_claim_is_gone() -> None:
-    """An etcd that had not joined yet takes no notice of SIGTERM, and stops after 30 seconds."""
+def test_not_settled_before_the_last_pod_has_stopped_and_its_claim_is_gone() -> None:
+    """An etcd that has not joined yet ignores SIGTERM, and stops only after 30 seconds."""
     world = shrunk(3, 2)
     lead(world, 0)
     while is_write(step := decide(world.observe())):
@@ -143,8 +143,9 @@ def test_grown_again_before_the_claim_is_gone_finds_no_old_data() -> None:
     assert world.claims[2].uid != old
 
 
-def test_not_in_place_of_a_vacant_ordinal_whose_start_is_silent_for_a_moment() -> None:
-    """After a restore in place the data is at the highest ordinal; what is below grows first."""
+def test_no_member_is_removed_while_the_start_of_a_vacant_ordinal_is_silent() -> None:
+    """After a restore in place the data is at the highest ordinal, and the ordinals below grow
+    first."""
     world = formed(3)
     for ordinal in (0, 1):
         world.etcd.remove(world.data(ordinal).member_id)
@@ -158,7 +159,7 @@ def test_not_in_place_of_a_vacant_ordinal_whose_start_is_silent_for_a_moment() -
 
 
 def test_grown_again_while_the_pod_is_stopping() -> None:
-    """Its pod comes back on the old claim and runs its old data, which no list knows any more."""
+    """The pod comes back on its old claim and runs on data of a member that is no longer listed."""
     world = shrunk(3, 2)
     until(world, "StatefulSet c")
     world.apply(decide(world.observe()))
@@ -172,7 +173,7 @@ def test_grown_again_while_the_pod_is_stopping() -> None:
 class TestOnlyWithAQuorum:
     """I1"""
 
-    def test_three_to_one_with_a_dead_member_goes_on_once_it_is_back(self) -> None:
+    def test_three_to_one_with_a_silent_member_continues_once_it_is_back(self) -> None:
         world = shrunk(3, 1)
         world.pods[0].silent = True
 
@@ -181,7 +182,7 @@ class TestOnlyWithAQuorum:
         world.pods[0].silent = False
         assert drive(world) == Settled()
 
-    def test_three_to_one_with_a_lost_member_goes_on_once_it_is_replaced(self) -> None:
+    def test_three_to_one_with_a_lost_member_continues_once_it_is_replaced(self) -> None:
         world = shrunk(3, 1)
         world.claims[0].data = None
         world.pods[0].deleting = True
@@ -192,14 +193,14 @@ class TestOnlyWithAQuorum:
         assert steps[0] == "remove c-0"
         assert len(world.etcd.voters) == 1
 
-    def test_a_dead_one_that_is_to_go_anyway_goes(self) -> None:
+    def test_a_silent_member_that_is_surplus_is_removed(self) -> None:
         """F24"""
         world = shrunk(3, 1)
         world.pods[2].silent = True
 
         assert drive(world) == Settled()
 
-    def test_a_pod_on_its_way_out_is_not_counted_on(self) -> None:
+    def test_a_pod_that_is_being_deleted_does_not_count(self) -> None:
         world = shrunk(3, 2)
         seen = world.observe()
         follower = next(one for one in (0, 1) if not seat(seen, one).leads)
@@ -216,7 +217,7 @@ class TestOnlyWithAQuorum:
 
         assert decide(without_status(seen, leader)) == Wait("the leader to answer", soon=True)
 
-    def test_the_newest_of_two_who_say_that_they_lead_is_asked(self) -> None:
+    def test_the_newer_of_two_claimed_leaders_is_asked(self) -> None:
         world = shrunk(5, 3)
         seen = world.observe()
         follower = next(one for one in range(4) if not seat(seen, one).leads)
@@ -232,7 +233,7 @@ class TestOnlyWithAQuorum:
 
 @pytest.mark.parametrize(("before", "after"), [(5, 3), (3, 5)])
 def test_only_lowered_replicas_are_decided_twice(before: int, after: int) -> None:
-    """I5: by an old view they would be lowered below a member that was added since."""
+    """I5: with an old view they would be lowered below a member that was added since."""
     step = until(shrunk(before, after), "StatefulSet c")
 
     assert is_final(step) is (after < before)
@@ -251,8 +252,9 @@ def test_replicas_are_lowered_only_after_the_list(  # I5
     assert set(gaps) == {0, 1}
 
 
-def test_a_list_that_is_silent_for_a_moment_brings_no_removed_member_back() -> None:
-    """The StatefulSet was scaled up again in the middle of a shrink, as claims and record told."""
+def test_a_moment_without_a_member_list_brings_no_removed_member_back() -> None:
+    """In the middle of a shrink the StatefulSet was scaled up again to what claims and record
+    said."""
     world = shrunk(5, 1)
     raised: list[Step] = []
 
@@ -266,10 +268,10 @@ def test_a_list_that_is_silent_for_a_moment_brings_no_removed_member_back() -> N
 
 
 @pytest.mark.parametrize(("by_hand", "then"), [(1, 4), (6, 6)])
-def test_scaled_by_hand_in_the_middle_it_is_only_put_up_without_a_list(
+def test_a_manual_scale_in_the_middle_is_only_raised_without_a_member_list(
     by_hand: int, then: int
 ) -> None:
-    """I5: who is there beyond what the list said last, nobody can tell."""
+    """I5: nothing says which members were added since the last list."""
     world = shrunk(5, 3)
     until(world, "StatefulSet c")
     world.apply(decide(world.observe()))
@@ -281,15 +283,15 @@ def test_scaled_by_hand_in_the_middle_it_is_only_put_up_without_a_list(
     assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == then
 
 
-def test_a_cluster_of_the_size_it_began_with_puts_none_on_record() -> None:
-    """It would be a write more in the life of each."""
+def test_the_size_is_not_recorded_while_it_is_the_initial_one() -> None:
+    """That would be one more write for every cluster."""
     world = formed(3)
 
     assert replicas.keep(world.observe()) is None
 
 
-def test_an_unreachable_etcd_does_not_bring_shrunk_ordinals_back() -> None:
-    """The cluster began with five; what it began with is not what it has."""
+def test_an_unreachable_etcd_does_not_bring_removed_ordinals_back() -> None:
+    """The record says that the cluster began with five, but it has fewer members now."""
     world = shrunk(5, 3)
     assert drive(world) == Settled()
     world.history.clear()
@@ -300,7 +302,7 @@ def test_an_unreachable_etcd_does_not_bring_shrunk_ordinals_back() -> None:
     assert world.history == []
 
 
-def test_a_stateful_set_lost_after_a_shrink_comes_back_with_what_there_is() -> None:
+def test_a_stateful_set_lost_after_a_shrink_comes_back_with_the_present_size() -> None:
     world = shrunk(5, 3)
     assert drive(world) == Settled()
     world.cut_off = True
@@ -311,7 +313,7 @@ def test_a_stateful_set_lost_after_a_shrink_comes_back_with_what_there_is() -> N
     assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
 
 
-def test_a_quorum_lost_after_a_shrink_is_counted_by_what_there_is() -> None:
+def test_a_quorum_after_a_shrink_is_counted_by_the_present_members() -> None:
     world = shrunk(5, 3)
     assert drive(world) == Settled()
     for ordinal in (1, 2):
@@ -325,15 +327,15 @@ def test_a_quorum_lost_after_a_shrink_is_counted_by_what_there_is() -> None:
     assert "the data of c-1, c-2 is lost" in rest.message
 
 
-def test_a_size_goes_on_record_only_by_the_list() -> None:
-    """I5: somebody has scaled the StatefulSet, and nobody knows the members."""
+def test_a_size_is_recorded_only_from_the_member_list() -> None:
+    """I5: somebody has scaled the StatefulSet, and nothing says who the members are."""
     world = formed(3)
     world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
 
     assert replicas.keep(replace(world.observe(), etcd=None)) is None
 
 
-def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:
+def test_kubectl_scale_of_the_stateful_set_does_not_shrink_the_cluster() -> None:
     world = formed(3)
     world.alter("StatefulSet", "c")["spec"]["replicas"] = 1
     world.history.clear()
@@ -343,7 +345,7 @@ def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:
     assert len(world.etcd.members) == 3
 
 
-def test_nothing_goes_while_paused() -> None:
+def test_nothing_is_removed_while_paused() -> None:
     world = shrunk(5, 3)
     until(world, "remove c-3")
     world.edit(paused=True)
@@ -355,7 +357,7 @@ def test_nothing_goes_while_paused() -> None:
     assert drive(world) == Settled()
 
 
-def test_a_voter_without_a_pod_can_go() -> None:
+def test_a_voter_without_a_pod_can_be_removed() -> None:
     world = shrunk(3, 2)
     seen = without_status(world.observe(), 2)
 
@@ -365,9 +367,9 @@ def test_a_voter_without_a_pod_can_go() -> None:
 
 
 @pytest.mark.parametrize("latched", [True, False])
-def test_a_stateful_set_is_made_again_only_on_a_second_look(latched: bool) -> None:
-    """By an old view of the claims it would have fewer replicas than there are members (I5), and
-    before it has formed by one of the record another version (I9)."""
+def test_recreating_a_stateful_set_is_decided_twice(latched: bool) -> None:
+    """With an old view of the claims it could get fewer replicas than there are members (I5), and
+    before the cluster has formed, with an old view of the record, another version (I9)."""
     seen = replace(formed(3).observe(), stateful_set=None, pods=(), etcd=None, statuses={})
     assert seen.secret is not None
     assert seen.secret.bootstrap is not None

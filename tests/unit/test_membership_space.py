@@ -54,9 +54,9 @@ def test_each_member_is_defragmented_once_the_leader_last_and_after_it_has_hande
     ],
     ids=str,
 )
-def test_what_is_worth_it(file: tuple[int, int], worth: bool) -> None:
-    """Not a small file, nor a full one, nor one that would take longer than the kubelet waits; and
-    a member that does not say what it uses is left alone."""
+def test_which_files_are_defragmented(file: tuple[int, int], worth: bool) -> None:
+    """Neither small nor full ones, and none that would take longer than the kubelet waits. A member
+    that does not report how much it uses is left alone."""
     world = sized(3, TIDY, file, TIDY)
 
     drive(world)
@@ -65,14 +65,14 @@ def test_what_is_worth_it(file: tuple[int, int], worth: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_fewer_than_three_are_left_alone_as_nobody_would_be_served(size: int) -> None:
+def test_fewer_than_three_are_left_alone_as_it_would_be_an_outage(size: int) -> None:
     world = sized(size, *[WASTEFUL] * size)
 
     assert drive(world) == Settled()
     assert world.history == []
 
 
-def test_never_where_the_spec_says_so() -> None:
+def test_never_if_the_spec_says_never() -> None:
     world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL, defragmentation="Never")
 
     assert drive(world) == Settled()
@@ -87,7 +87,7 @@ def test_not_while_a_member_is_away() -> None:
     assert isinstance(decide(without_status(seen, 2)), Wait)
 
 
-def test_the_rest_of_the_spec_comes_first() -> None:
+def test_other_changes_come_first() -> None:
     world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL)
     world.edit(size=5)
 
@@ -98,8 +98,8 @@ def test_the_rest_of_the_spec_comes_first() -> None:
     assert "promote c-4" in labels(world.history[:first])
 
 
-def test_a_backup_is_let_finish() -> None:
-    """bbolt waits for whoever reads before it closes the old file, and the member with it."""
+def test_a_running_backup_is_waited_for() -> None:
+    """bbolt, and with it the member, waits for every reader before it closes the old file."""
     world = sized(3, WASTEFUL, TIDY, TIDY)
     world.snapshots = ("nightly-backup-x",)
 
@@ -113,8 +113,8 @@ def test_a_backup_is_let_finish() -> None:
     assert defragmented(world) == ["c-0"]
 
 
-def test_a_backup_that_runs_hides_nothing_that_a_human_has_to_mend() -> None:
-    """It may run for hours; `Blocked` would be gone for as long."""
+def test_a_running_backup_hides_nothing_that_needs_a_human() -> None:
+    """It may run for hours, and `Blocked` would be gone for as long."""
     world = sized(3, WASTEFUL, TIDY, TIDY, version="3.5.35")
     world.edit(version="3.7.3")
     world.snapshots = ("nightly-backup-x",)
@@ -125,8 +125,8 @@ def test_a_backup_that_runs_hides_nothing_that_a_human_has_to_mend() -> None:
     assert rest.reason == "VersionJump"
 
 
-def test_the_leader_hands_over_also_where_it_alone_is_defragmented() -> None:
-    """I8: nobody writes while the leader does not answer."""
+def test_the_leader_hands_over_even_if_only_it_is_defragmented() -> None:
+    """I8: nobody can write while the leader does not answer."""
     world = sized(3, TIDY, TIDY, TIDY)
     world.etcd.sizes[world.etcd.leader] = (1000 * MIB, 300 * MIB)
     led = leader(world)
@@ -136,8 +136,8 @@ def test_the_leader_hands_over_also_where_it_alone_is_defragmented() -> None:
     assert defragmented(world) == [f"c-{led}"]
 
 
-def test_a_member_that_has_changed_places_is_not_defragmented() -> None:
-    """The step names the member that it is asked of."""
+def test_another_member_at_the_same_address_is_not_defragmented() -> None:
+    """The step names the member that it is meant for."""
     world = sized(3, TIDY, WASTEFUL, TIDY)
     step = decide(world.observe())
     assert isinstance(step, Defragment)
@@ -148,7 +148,7 @@ def test_a_member_that_has_changed_places_is_not_defragmented() -> None:
 
 class TestAtTheQuota:
     @pytest.mark.parametrize("size", [1, 2, 3, 5])
-    def test_space_is_given_back_and_writes_are_let_in_again(self, size: int) -> None:
+    def test_members_are_defragmented_and_then_take_writes_again(self, size: int) -> None:
         world = full(size)
 
         assert drive(world) == Settled()
@@ -158,7 +158,7 @@ class TestAtTheQuota:
         assert isinstance(world.history[-1], DisarmAlarm)
         assert "NOSPACE" in world.history[-1].reason
 
-    def test_a_backup_is_let_finish(self) -> None:
+    def test_a_running_backup_is_waited_for(self) -> None:
         world = full(3)
         world.snapshots = ("nightly-backup-x",)
 
@@ -172,14 +172,14 @@ class TestAtTheQuota:
         [((2048, 1843), True), ((2048, 1844), False), ((2048, 2048), False)],
         ids=str,
     )
-    def test_a_tenth_is_worth_it(self, file: tuple[int, int], tried: bool) -> None:
+    def test_a_tenth_is_enough(self, file: tuple[int, int], tried: bool) -> None:
         world = full(3, file, (1000, 990), (1000, 990))
 
         drive(world)
 
         assert defragmented(world) == (["c-0"] if tried else [])
 
-    def test_without_anything_to_give_back_a_human_is_told_the_ways_out(self) -> None:
+    def test_with_nothing_to_free_a_human_is_told_what_to_do(self) -> None:
         world = full(3, *[(2048, 2000)] * 3)
 
         rest = drive(world)
@@ -196,7 +196,7 @@ class TestAtTheQuota:
         [full(3, defragmentation="Never"), full(3, *[(9000, 4097)] * 3)],
         ids=["it may not", "it would take too long"],
     )
-    def test_where_the_operator_does_not_the_human_is_told_to(self, world: World) -> None:
+    def test_where_the_operator_may_not_defragment_a_human_is_told_to(self, world: World) -> None:
 
         rest = drive(world)
 
@@ -204,7 +204,7 @@ class TestAtTheQuota:
         assert "etcdctl defrag" in rest.message
         assert world.history == []
 
-    def test_what_was_defragmented_by_hand_is_let_in_again(self) -> None:
+    def test_writes_are_let_in_after_a_manual_defragmentation(self) -> None:
         world = full(3, defragmentation="Never")
         world.etcd.sizes = dict.fromkeys(world.etcd.members, (500 * MIB, 490 * MIB))
 
@@ -212,20 +212,20 @@ class TestAtTheQuota:
         assert labels(world.history) == ["DisarmAlarm"]
 
     @pytest.mark.parametrize(("file", "over"), [(1843, True), (1844, False)])
-    def test_right_below_the_quota_they_would_be_refused_again(self, file: int, over: bool) -> None:
+    def test_writes_are_not_let_in_just_below_the_quota(self, file: int, over: bool) -> None:
         world = full(3, (500, 490), (file, file), (500, 490))
 
         drive(world)
 
         assert (world.etcd.alarms == []) == over
 
-    def test_a_member_that_does_not_say_its_size_may_be_full(self) -> None:
+    def test_a_member_that_does_not_report_its_size_may_be_full(self) -> None:
         seen = full(3, *[(500, 490)] * 3).observe()
 
         assert space.has_room(seen)
         assert not space.has_room(without_status(seen, 1))
 
-    def test_a_quota_that_is_raised_counts_once_every_member_runs_with_it(self) -> None:
+    def test_a_raised_quota_counts_once_every_member_runs_with_it(self) -> None:
         world = full(3, *[(2048, 2000)] * 3)
         world.edit(etcd={"quotaBackend": "4Gi"})
 
@@ -236,10 +236,10 @@ class TestAtTheQuota:
         assert len(restarts) == 3
         assert disarmed > max(restarts)
 
-    def test_a_quota_that_waits_for_a_version_does_not_count_before_members_run_with_it(
+    def test_a_quota_that_waits_for_a_version_counts_only_once_members_run_with_it(
         self,
     ) -> None:
-        """The edit holds both: until the data has the older format, no template has either."""
+        """The edit has both. Until the data has the older format, neither is in the template."""
         world = full(3, *[(2048, 2000)] * 3, version="3.6.14")
         world.edit(version="3.5.35", etcd={"quotaBackend": "4Gi"})
         world.apply(decide(world.observe()))
@@ -251,8 +251,9 @@ class TestAtTheQuota:
         assert "format of etcd 3.5" in step.reason
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_no_pod_is_evicted_for_a_second_file_in_its_empty_dir(self, size: int) -> None:
-        """The kubelet ends what grows above the limit, and the data goes with the pod."""
+    def test_no_pod_is_evicted_because_its_empty_dir_holds_a_second_file(self, size: int) -> None:
+        """The kubelet evicts a pod whose emptyDir exceeds its limit, and the data goes with the
+        pod."""
         limit = {"emptyDir": {"sizeLimit": "3Gi"}}
         world = full(size, *[(2048, 1024)] * size, pod=limit)
 
@@ -267,9 +268,7 @@ class TestAtTheQuota:
     @pytest.mark.parametrize(
         ("capacity", "fits"), [("3199Mi", False), ("3200Mi", True), ("", True)]
     )
-    def test_a_second_file_fits_on_the_volume_or_is_not_begun(
-        self, capacity: str, fits: bool
-    ) -> None:
+    def test_a_second_file_has_to_fit_on_the_volume(self, capacity: str, fits: bool) -> None:
         seen = full(1, (2048, 1024)).observe()
         claims = tuple(replace(one, capacity=capacity) for one in seen.claims)
 
@@ -277,7 +276,7 @@ class TestAtTheQuota:
 
 
 @pytest.mark.parametrize("said", ["", "no JSON", "[]", '{"etcd": []}', '{"etcd": {}}', "{}"])
-def test_a_quota_that_a_pod_does_not_tell(said: str) -> None:
+def test_a_pod_whose_settings_do_not_contain_a_quota(said: str) -> None:
     start = {"name": "start", "env": [{"name": "START_SETTINGS", "value": said}]}
 
     assert quota_in({"initContainers": [start]}) == 0

@@ -52,8 +52,8 @@ def began(tls: Json, size: int = 3, **spec: object) -> SwitchWorld:
 
 
 def go(world: SwitchWorld, steps: int) -> bool:
-    """So many passes, or rounds of the surroundings where there is nothing to write; false once it
-    has come to rest."""
+    """Makes so many passes; where one has nothing to write, the world runs for a round instead.
+    Returns false once everything is at rest."""
     for _ in range(steps):
         seen = world.observe()
         step = decide(seen)
@@ -64,7 +64,7 @@ def go(world: SwitchWorld, steps: int) -> bool:
 
 
 def walk(at_first: Json, then: Json, every: int) -> Iterator[SwitchWorld]:
-    """The world at many moments on its way from one to the other, each to be gone on with."""
+    """Copies of the world at many moments of a change, each of which a test may continue."""
     world, moments = began(at_first), 0
     world.edit(TLS=then)
     while go(world, every):
@@ -76,7 +76,8 @@ def walk(at_first: Json, then: Json, every: int) -> Iterator[SwitchWorld]:
 
 
 def arrived(world: SwitchWorld, tls: Json) -> None:
-    """At rest as this says, and nothing is left of the other."""
+    """Asserts that the world comes to rest as declared, and that nothing is left of what was
+    before."""
     assert drive(world, idle=8) == Settled()
     scheme = "http" if tls == OFF else "https"
     assert world.record.links == (NO_TLS if tls == OFF else WITH_TLS)
@@ -88,7 +89,7 @@ def arrived(world: SwitchWorld, tls: Json) -> None:
 
 
 class TestSecretOfBefore:
-    """It was put back from a backup that is older than the last change of TLS."""
+    """The Secret was restored from a backup that is older than the last change of TLS."""
 
     def restored(self, at_first: Json, then: Json, size: int) -> SwitchWorld:
         world = began(at_first, size)
@@ -101,16 +102,16 @@ class TestSecretOfBefore:
 
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize(("at_first", "then"), ENDS, ids=["on", "off"])
-    def test_restarted_members_were_found_by_nobody(
+    def test_restarted_members_could_not_be_reached(
         self, at_first: Json, then: Json, size: int
     ) -> None:
-        """Or served clients in plaintext, where the spec asks for TLS."""
+        """Or they served clients in plaintext, where the spec asks for TLS."""
         world = self.restored(at_first, then, size)
 
         arrived(world, then)
         assert {type(step) for step in world.history} == {WriteBootstrap}
 
-    def test_what_one_pod_alone_says_proves_nothing(self) -> None:
+    def test_one_pod_that_differs_proves_nothing(self) -> None:
         seen = self.restored(OFF, ON, 3).observe()
         first, *others = seen.pods
         bare = replace(first, levels=Levels(Level.PLAINTEXT, Level.PLAINTEXT))
@@ -119,14 +120,14 @@ class TestSecretOfBefore:
         assert switch.as_run(replace(seen, pods=(bare, *others))) is None
         assert switch.as_run(replace(seen, pods=())) is None
 
-    def test_on_the_way_the_record_is_a_turn_ahead_and_stays_so(self) -> None:
+    def test_half_way_through_a_change_the_record_is_not_put_back(self) -> None:
         for at_first, then in ENDS:
             for world in walk(at_first, then, 1):
                 assert switch.as_run(world.observe()) is None
 
 
 def kinds(steps: list[Step]) -> list[str]:
-    """A chain in short: what comes several times in a row is told once."""
+    """A chain in short: steps of one kind in a row count once."""
     told: list[str] = []
     for step in steps:
         kind = type(step).__name__
@@ -138,7 +139,7 @@ def kinds(steps: list[Step]) -> list[str]:
 class TestWholeChains:
     @pytest.mark.parametrize("size", [1, 2, 3, 5])
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_from_one_end_to_the_other_with_two_restarts_of_each_member(
+    def test_a_change_takes_two_restarts_of_each_member(
         self, size: int, at_first: Json, then: Json
     ) -> None:
         world = began(at_first, size)
@@ -197,7 +198,7 @@ class TestWholeChains:
         )
         assert any(isinstance(one, MemberUpdate) for one in world.history) is (link == "peer")
 
-    def test_with_an_empty_dir_members_are_replaced_and_join_by_the_urls_of_that_moment(
+    def test_with_an_empty_dir_members_are_replaced_and_join_by_their_present_urls(
         self,
     ) -> None:
         world = began(OFF, pod={"emptyDir": {}})
@@ -206,7 +207,7 @@ class TestWholeChains:
         world.edit(TLS=OFF)
         arrived(world, OFF)
 
-    def test_it_is_turned_on_and_off_and_on_again_with_the_authorities_of_before(self) -> None:
+    def test_turned_on_again_it_uses_the_same_authorities(self) -> None:
         world = began(OFF)
         world.edit(TLS=ON)
         arrived(world, ON)
@@ -216,7 +217,7 @@ class TestWholeChains:
             arrived(world, then)
         assert {name: one.signs for name, one in world.authorities.items()} == before
 
-    def test_an_authority_that_was_lost_while_tls_was_off_is_made_anew(self) -> None:
+    def test_an_authority_that_was_lost_while_tls_was_off_is_recreated(self) -> None:
         world = began(ON)
         world.edit(TLS=OFF)
         arrived(world, OFF)
@@ -225,9 +226,7 @@ class TestWholeChains:
         arrived(world, ON)
 
     @pytest.mark.parametrize("stranger", [None, "stranger"])
-    def test_off_and_on_is_the_way_from_an_authority_that_was_lost_to_another(
-        self, stranger: str | None
-    ) -> None:
+    def test_turning_tls_off_and_on_replaces_a_lost_authority(self, stranger: str | None) -> None:
         world = began(ON)
         one = world.authorities.pop("c-peer-ca")
         if stranger:
@@ -246,7 +245,7 @@ class TestWholeChains:
 
 
 class TestHalfWay:
-    """The spec turns round after so many passes; the walk is as long as the chain."""
+    """The spec is changed back after so many passes, anywhere in the chain."""
 
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
     def test_it_goes_back_from_anywhere(self, at_first: Json, then: Json) -> None:
@@ -255,14 +254,14 @@ class TestHalfWay:
             arrived(world, at_first)
 
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_it_turns_round_twice(self, at_first: Json, then: Json) -> None:
+    def test_it_changes_direction_twice(self, at_first: Json, then: Json) -> None:
         for at, world in enumerate(walk(at_first, then, every=5)):
             world.edit(TLS=at_first)
             go(world, 2 + 3 * at)
             world.edit(TLS=then)
             arrived(world, then)
 
-    def test_a_spec_that_falls_silent_goes_on_to_tls(self) -> None:
+    def test_removing_the_field_half_way_continues_to_tls(self) -> None:
         world = began(OFF)
         world.edit(TLS=ON)
         go(world, 20)
@@ -270,7 +269,7 @@ class TestHalfWay:
         world.edit()
         arrived(world, ON)
 
-    def test_one_that_falls_silent_before_anything_was_done_stays(self) -> None:
+    def test_removing_the_field_before_anything_was_done_changes_nothing(self) -> None:
         world = began(OFF)
         del world.body["spec"]["TLS"]
         world.edit()
@@ -315,7 +314,7 @@ class TestHalfWay:
 
 class TestTrouble:
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_a_volume_lost_at_any_moment_is_replaced_and_the_way_goes_on(
+    def test_a_volume_lost_at_any_moment_is_replaced_and_the_change_continues(
         self, at_first: Json, then: Json
     ) -> None:
         every_step(at_first, then, lambda world: world.empty(1))
@@ -329,7 +328,7 @@ class TestTrouble:
         every_step(at_first, then, lambda world: world.delete_stateful_set(with_pods=True))
 
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_all_pods_made_again_at_any_moment(self, at_first: Json, then: Json) -> None:
+    def test_all_pods_recreated_at_any_moment(self, at_first: Json, then: Json) -> None:
         def restart(world: SwitchWorld) -> None:
             for ordinal in world.pods:
                 world.restart_pod(ordinal)
@@ -342,11 +341,11 @@ class TestTrouble:
         every_step(at_first, then, lambda world: world.edit(size=size))
 
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_a_new_version_asked_for_at_any_moment(self, at_first: Json, then: Json) -> None:
+    def test_a_new_version_requested_at_any_moment(self, at_first: Json, then: Json) -> None:
         every_step(at_first, then, lambda world: world.edit(version="3.7.4"))
 
     @pytest.mark.parametrize(("at_first", "then"), ENDS)
-    def test_an_operator_that_sees_what_was_a_moment_ago_does_no_harm(
+    def test_an_operator_with_a_slightly_old_view_does_no_harm(
         self, at_first: Json, then: Json
     ) -> None:
         world = began(at_first)
@@ -374,7 +373,7 @@ def every_step(at_first: Json, then: Json, what: Callable[[SwitchWorld], None]) 
 
 
 class TestClients:
-    def test_both_are_served_for_as_long_as_the_spec_says(self) -> None:
+    def test_both_are_served_as_long_as_the_spec_says_so(self) -> None:
         world = began(OFF)
         world.edit(TLS=BOTH)
         assert drive(world, idle=8) == Settled()
@@ -392,7 +391,7 @@ class TestClients:
     def test_a_cluster_may_begin_with_both(self) -> None:
         assert began(BOTH).levels == {Levels(Level.TLS, Level.BETWEEN)}
 
-    def test_authentication_keeps_tls_of_clients_and_says_so(self) -> None:
+    def test_authentication_keeps_client_tls_and_says_so(self) -> None:
         world = began(ON)
         world.edit(TLS=OFF)
         seen = replace(world.observe(), auth=AuthView(enabled=True, users={}, roles={}))
@@ -407,7 +406,7 @@ class TestClients:
         assert held.reason == "AuthenticationNeedsTLS"
         assert "Remove spec.auth first" in held.message
 
-    def test_tls_of_clients_stays_until_etcd_has_told_whether_it_wants_names(self) -> None:
+    def test_client_tls_stays_until_etcd_says_whether_authentication_is_on(self) -> None:
         world = began(ON)
         world.edit(TLS=OFF)
         seen = world.observe()
@@ -424,7 +423,7 @@ class TestWhenItGoesOn:
         assert isinstance(step, Hold)
         assert step.reason == "Paused"
 
-    def test_it_waits_for_an_alarm_and_says_what_for(self) -> None:
+    def test_it_waits_for_an_alarm_and_says_so(self) -> None:
         world = began(OFF)
         world.edit(TLS=ON)
         seen = replace(world.observe(), alarms=(Alarm("NOSPACE", 1),))
@@ -433,7 +432,7 @@ class TestWhenItGoesOn:
         assert "spec.TLS" in step.reason
 
     def test_a_learner_keeps_its_urls(self) -> None:
-        """etcd has taken one for a voter after that."""
+        """After such an update, etcd took a learner for a voter."""
         world = began(OFF)
         world.edit(TLS=ON)
         while not isinstance(step := decide(world.observe()), MemberUpdate):
@@ -444,7 +443,7 @@ class TestWhenItGoesOn:
         learning = replace(seen.etcd, members=(replace(first, learner=True), *rest))
         assert switch.addresses(replace(seen, etcd=learning)) is None
 
-    def test_certificates_of_a_user_are_looked_at_before_anything_is_made_to_need_them(
+    def test_user_provided_certificates_are_checked_before_anything_needs_them(
         self,
     ) -> None:
         world = began(OFF)
@@ -456,7 +455,7 @@ class TestWhenItGoesOn:
         good = with_secret(world.observe(), "p", "peer")
         assert isinstance(decide(good), WriteBootstrap)
 
-    def test_with_certificates_that_have_become_unusable_it_still_goes_back(self) -> None:
+    def test_it_can_go_back_although_the_certificates_have_become_unusable(self) -> None:
         world = began(OFF)
         world.edit(TLS={"static": {"member": {"peerSecret": "p"}}, "client": "Plaintext"})
         for _ in range(3):
@@ -471,7 +470,7 @@ class TestWhenItGoesOn:
         world.apply(step)
         arrived(world, OFF)
 
-    def test_nothing_is_asked_of_a_cluster_that_is_as_declared(self) -> None:
+    def test_nothing_is_done_in_a_cluster_that_is_as_declared(self) -> None:
         seen = began(ON).observe()
         assert switch.go_back(seen) is None
         assert switch.addresses(seen) is None
@@ -485,7 +484,7 @@ def with_secret(seen: Observation, name: str, role: str) -> Observation:
     return replace(seen, certificates=replace(seen.certificates, secrets=held))  # type: ignore[arg-type]
 
 
-def test_a_lost_list_is_made_up_for_by_the_claims_alone() -> None:
+def test_without_a_member_list_only_the_claims_can_replace_it() -> None:
     world = began(ON, 1)
     world.edit(TLS={"peer": "Plaintext", "client": "Managed"})
     seen = replace(world.observe(), etcd=None, statuses={})
@@ -496,7 +495,7 @@ def test_a_lost_list_is_made_up_for_by_the_claims_alone() -> None:
     assert switch.go_back(seen) is None
 
 
-def test_claims_are_recorded_before_the_last_url_of_the_other_scheme_goes() -> None:
+def test_claims_are_recorded_before_the_last_url_of_the_old_scheme_is_removed() -> None:
     world = began(OFF)
     world.edit(TLS=ON)
     arrived(world, ON)
@@ -515,7 +514,7 @@ def half_way() -> SwitchWorld:
     return world
 
 
-def test_nobody_listens_with_tls_before_every_member_has_a_url_for_it() -> None:
+def test_no_member_listens_with_tls_before_all_have_a_url_for_it() -> None:
     world = half_way()
     while not isinstance(step := decide(world.observe()), WriteBootstrap):
         world.apply(step) if is_write(step) else world.turn()
@@ -530,7 +529,7 @@ def test_nobody_listens_with_tls_before_every_member_has_a_url_for_it() -> None:
     assert other.record.links == Links(HALF, MANAGED), "clients need no such thing"
 
 
-def test_who_joins_half_way_goes_by_both_urls() -> None:
+def test_a_member_that_joins_half_way_gets_both_urls() -> None:
     world = half_way()
     world.empty(1)
     while not isinstance(step := decide(world.observe()), MemberAddLearner):

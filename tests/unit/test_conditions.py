@@ -1,4 +1,4 @@
-"""Conditions: every reason is reachable, and none of them is reported when it is not true."""
+"""Conditions: every reason can occur, and none is reported when it is not true."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ def paused() -> World:
 
 
 def held() -> World:
-    """A cluster of a name that a deleted one left its claims under."""
+    """A cluster whose name a deleted one has left its claims under."""
     return formed(3).remake("new-uid")
 
 
 class TestAccepted:
-    def test_a_spec_that_is_understood(self) -> None:
+    def test_a_valid_spec(self) -> None:
         assert of(formed(3), "Accepted") == Condition(
             "Accepted", "True", "SpecAccepted", "every field is understood"
         )
 
-    def test_a_field_that_does_nothing_is_told(self) -> None:
+    def test_a_field_without_effect_is_reported(self) -> None:
         condition = of(World(body(3, pod={"busyboxImage": "x"})), "Accepted")
 
         assert condition.status == "True"
@@ -144,7 +144,7 @@ class TestAvailable:
             "Available", "False", "NoQuorum", "two volumes are empty"
         )
 
-    def test_a_pod_that_is_on_its_way_out_serves_nobody(self) -> None:
+    def test_a_pod_that_is_being_deleted_does_not_count(self) -> None:
         world = formed(1)
         world.pods[0].deleting = True
 
@@ -161,14 +161,14 @@ class TestAvailable:
         assert "c-2 (no pod)" in condition.message
 
     @pytest.mark.parametrize("kind", ["Accepted", "Available", "Degraded"])
-    def test_when_the_cluster_could_not_be_looked_at(self, kind: str) -> None:
+    def test_when_the_cluster_could_not_be_observed(self, kind: str) -> None:
         condition = conditions(Outcome(failure="internal error"))[kind]
 
         assert condition == Condition(
             kind, "Unknown", "NotObserved", "the cluster could not be observed"
         )
 
-    def test_what_was_said_is_kept_when_the_cluster_could_not_be_looked_at(self) -> None:
+    def test_the_last_report_is_kept_if_the_cluster_could_not_be_observed(self) -> None:
         world = formed(3)
         world.pods[1].where = "pending"
         said = as_stored(all_conditions(outcome(world)), {}, NOW, 4)
@@ -222,7 +222,7 @@ class TestProgressing:
         assert (condition.status, condition.reason) == ("False", "RetainedClaims")
         assert "spec.retainedClaims" in condition.message
 
-    def test_a_write_that_was_refused(self) -> None:
+    def test_a_refused_write(self) -> None:
         assert of(World(body(3)), "Progressing", failure="quota exceeded") == Condition(
             "Progressing", "True", "StepFailed", "quota exceeded"
         )
@@ -234,12 +234,12 @@ class TestProgressing:
 
 
 class TestPodsOfAnOlderTemplate:
-    """F21: the cluster is at rest, but not without a word of what has not reached every pod."""
+    """F21: the cluster is at rest, but says which pods do not have the spec's template yet."""
 
     def seen(
         self, *, observed: int = 2, newest: str = "c-new", same: str = "", **revisions: str
     ) -> Observation:
-        """`same`: the pod that was made from the spec as it is."""
+        """`same`: the pod that was created from the present spec."""
         seen = formed(3).observe()
         live = copy.deepcopy(dict(seen.stateful_set or {}))
         live["metadata"]["generation"] = 2
@@ -258,7 +258,7 @@ class TestPodsOfAnOlderTemplate:
     def message(self, seen: Observation) -> str:
         return conditions(Outcome(seen, Settled()))["Progressing"].message
 
-    def test_are_named_when_the_spec_has_changed(self) -> None:
+    def test_are_named_if_the_spec_has_changed(self) -> None:
         seen = self.seen(c_0="c-old", c_2="c-older")
 
         assert seen.outdated == ("c-0", "c-2")
@@ -267,7 +267,7 @@ class TestPodsOfAnOlderTemplate:
             "the spec"
         )
 
-    def test_run_on_when_only_the_operator_has_changed(self) -> None:
+    def test_keep_running_if_only_the_operator_has_changed(self) -> None:
         message = self.message(self.seen(c_1="c-old", same="c-1"))
 
         assert message.startswith(
@@ -276,7 +276,7 @@ class TestPodsOfAnOlderTemplate:
         assert "when it is next restarted" in message
         assert "spec.pod.annotations" in message
 
-    def test_of_both_kinds_are_told_apart(self) -> None:
+    def test_of_both_kinds_are_named_separately(self) -> None:
         message = self.message(self.seen(c_0="c-old", c_1="c-old", same="c-1"))
 
         assert "but for pods c-0, which are yet" in message
@@ -292,7 +292,7 @@ class TestPodsOfAnOlderTemplate:
         ],
         ids=["none", "revision unknown", "edit not seen by its controller", "newest unknown"],
     )
-    def test_are_not_made_up(self, seen: dict) -> None:
+    def test_are_not_assumed(self, seen: dict) -> None:
         assert self.message(self.seen(**seen)) == "the cluster is as declared"
 
     def test_are_not_looked_for_without_a_stateful_set(self) -> None:
@@ -308,7 +308,7 @@ class TestDegraded:
             "Degraded", "False", "AllMembersServe", "all members serve"
         )
 
-    def test_who_does_not_serve_and_why(self) -> None:
+    def test_a_member_that_does_not_serve_is_named_with_the_reason(self) -> None:
         world = formed(3)
         world.pods[0].deleting = True
         world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be pulled"
@@ -321,7 +321,7 @@ class TestDegraded:
             "not serving: c-0 (stopping), c-1 (image x cannot be pulled), c-2 (no pod)",
         )
 
-    def test_a_stateful_set_that_is_gone_does_not_hide_its_members(self) -> None:
+    def test_a_missing_stateful_set_does_not_hide_its_members(self) -> None:
         world = formed(3)
         world.delete_stateful_set(with_pods=True)
         world.turn()
@@ -330,7 +330,7 @@ class TestDegraded:
 
 
 class TestBlockedAndPaused:
-    def test_neither_is_there_at_rest(self) -> None:
+    def test_neither_exists_at_rest(self) -> None:
         assert list(conditions(outcome(formed(3)))) == [
             "Accepted",
             "Available",
@@ -358,8 +358,8 @@ class TestBlockedAndPaused:
         assert told["Available"].status == "True"
 
 
-def test_reasons_are_of_the_form_that_kubernetes_wants() -> None:
-    """At every step of a life, and of several that go wrong."""
+def test_reasons_have_the_form_that_kubernetes_wants() -> None:
+    """At every step of a normal life, and of several that go wrong."""
     for told in _a_life():
         for one in all_conditions(told):
             assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9]*[A-Za-z0-9])?", one.reason), one
@@ -429,7 +429,7 @@ class TestDates:
         stored = {one["type"]: one for one in before or []}
         return as_stored(list(said), stored, LATER if before else NOW, generation)
 
-    def test_what_is_new_is_of_now(self) -> None:
+    def test_a_new_condition_has_the_present_time(self) -> None:
         assert self.as_stored(*self.SAID) == [
             {
                 "type": "Available",
@@ -442,12 +442,12 @@ class TestDates:
             }
         ]
 
-    def test_what_has_not_changed_keeps_its_times(self) -> None:
+    def test_an_unchanged_condition_keeps_its_times(self) -> None:
         before = self.as_stored(*self.SAID)
 
         assert self.as_stored(*self.SAID, before=before) == before
 
-    def test_other_words_are_an_update_and_no_transition(self) -> None:
+    def test_another_message_is_an_update_and_no_transition(self) -> None:
         before = self.as_stored(*self.SAID)
         (after,) = self.as_stored(replace(self.SAID[0], message="2 of 3"), before=before)
 
@@ -475,12 +475,12 @@ class TestDates:
         assert after["lastTransitionTime"] == NOW
         assert after["lastUpdateTime"] == LATER
 
-    def test_a_condition_from_before_without_times_gets_some(self) -> None:
+    def test_an_old_condition_without_times_gets_them(self) -> None:
         (after,) = self.as_stored(*self.SAID, before=[{"type": "Available", "status": "True"}])
 
         assert after["lastTransitionTime"] == LATER
 
-    def test_a_long_message_is_cut_and_still_stable(self) -> None:
+    def test_a_long_message_is_truncated_and_still_stable(self) -> None:
         long = replace(self.SAID[0], message="x" * 5000)
         before = self.as_stored(long)
 
@@ -490,7 +490,7 @@ class TestDates:
 
 class TestDrainsBlocked:
     @pytest.mark.parametrize("size", [1, 2])
-    def test_a_cluster_that_can_spare_none_says_so_and_what_to_do(self, size: int) -> None:
+    def test_a_cluster_that_can_spare_no_pod_says_so_and_what_to_do(self, size: int) -> None:
         condition = of(formed(size), "DrainsBlocked")
 
         assert (condition.status, condition.reason) == ("True", "NoMemberToSpare")
@@ -498,15 +498,15 @@ class TestDrainsBlocked:
         assert "spec.size to 3" in condition.message
         assert "delete the pod by hand" in condition.message
 
-    def test_nobody_is_told_to_delete_the_only_data(self) -> None:
+    def test_deleting_the_only_data_is_not_suggested(self) -> None:
         condition = of(formed(2, pod={"emptyDir": {}}), "DrainsBlocked")
 
         assert "delete" not in condition.message
 
-    def test_three_say_nothing(self) -> None:
+    def test_three_members_report_nothing(self) -> None:
         assert "DrainsBlocked" not in conditions(outcome(formed(3)))
 
-    def test_nor_one_that_has_not_formed_as_it_has_no_budget(self) -> None:
+    def test_a_cluster_that_has_not_formed_reports_nothing_as_it_has_no_budget(self) -> None:
         world = World(body(1))
         world.cut_off = True
         drive(world)

@@ -70,8 +70,8 @@ class TestUp:
         assert sorted(restarts(world)) == [f"c-{one}" for one in range(size)]
         assert world.etcd.minor == after.rpartition(".")[0]
 
-    def test_the_template_follows_the_record_after_a_second_look_alone(self) -> None:
-        """By an old view of the record it would bring back another version."""
+    def test_the_template_is_changed_after_the_record_and_decided_twice(self) -> None:
+        """With an old view of the record it would bring back another version."""
         step = until(changing(MIDDLE, NEW), "StatefulSet c")
 
         assert isinstance(step, ApplyChild)
@@ -83,7 +83,7 @@ class TestUp:
         assert drive(world) == Settled()
         assert len([one for one in world.history if isinstance(one, MoveLeader)]) == 1
 
-    def test_all_the_way_through_edit_by_edit(self) -> None:
+    def test_two_minors_up_edit_by_edit(self) -> None:
         world = running(OLD)
         for version in (MIDDLE, NEW):
             world.edit(version=version)
@@ -92,7 +92,8 @@ class TestUp:
         assert versions(world) == [NEW] * 3
 
     def test_to_3_7_with_no_entry_of_3_5_left_in_any_log(self) -> None:
-        """3.7 panics at them; a downgrade that is called off makes every member take a snapshot."""
+        """3.7 panics at such entries. A cancelled downgrade makes every member take a snapshot,
+        after which none is left."""
         world = changing(OLD, MIDDLE)
         assert drive(world) == Settled()
         world.edit(version=NEW)
@@ -102,14 +103,14 @@ class TestUp:
         steps = ["EnableDowngrade", "CancelDowngrade", f"version {NEW}"]
         assert [one for one in labels(world.history) if one in steps] == steps
 
-    def test_to_3_7_straight_away_if_there_never_was_a_3_5(self) -> None:
+    def test_to_3_7_directly_if_no_member_ever_ran_3_5(self) -> None:
         world = changing(MIDDLE, NEW)
 
         assert drive(world) == Settled()
         assert "EnableDowngrade" not in labels(world.history)
 
-    def test_with_more_in_the_same_edit_is_one_restart(self) -> None:
-        """And no option that only the new version knows is given to the old."""
+    def test_another_change_in_the_same_edit_is_one_restart(self) -> None:
+        """And the old version never gets an option that only the new version knows."""
         world = changing(MIDDLE, NEW)
         world.edit(version=NEW, pod={"labels": {"a": "b"}})
 
@@ -118,10 +119,10 @@ class TestUp:
         assert len(restarts(world)) == 3
 
     @pytest.mark.parametrize("silent", [(), (1,), (0, 1, 2)])
-    def test_with_more_in_the_same_edit_is_one_restart_whoever_is_silent_for_a_moment(
+    def test_another_change_in_the_same_edit_is_one_restart_whoever_is_silent_for_a_moment(
         self, silent: tuple[int, ...]
     ) -> None:
-        """The rest of the edit was rolled out first, with the old version."""
+        """The other change was rolled out first, with the old version."""
         world = changing(MIDDLE, NEW)
         world.edit(version=NEW, pod={"labels": {"a": "b"}})
         seen = without_status(world.observe(), *silent)
@@ -132,8 +133,9 @@ class TestUp:
         assert step.soon
 
     @pytest.mark.parametrize("child", ["Service c", "Service c-client", "PodDisruptionBudget c"])
-    def test_what_was_deleted_was_not_put_back_while_the_version_waited(self, child: str) -> None:
-        """Of etcd, which refused it, or of members to write the older format."""
+    def test_a_deleted_child_was_not_put_back_while_the_version_waited(self, child: str) -> None:
+        """The change waited for etcd, which refused it, or for members to write the older
+        format."""
         kind, _, name = child.partition(" ")
         world = changing(NEW, MIDDLE)
         world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
@@ -147,7 +149,7 @@ class TestUp:
         assert labels([decide(world.observe())]) == [child]
 
     @pytest.mark.parametrize("path", ["template", "replicas"])
-    def test_what_was_altered_of_the_pods_is_put_back_while_the_version_waits(
+    def test_a_manual_change_of_the_pods_is_put_back_while_the_version_waits(
         self, path: str
     ) -> None:
         world = changing(NEW, MIDDLE)
@@ -157,7 +159,7 @@ class TestUp:
             spec["replicas"] = 5
         else:
             spec["template"]["spec"]["containers"][0]["image"] = "altered"
-            world._control()  # by the word of the controller the restart is over
+            world._control()  # the controller reports the rolling restart as over
 
         assert labels([decide(world.observe())]) == ["StatefulSet c"]
 
@@ -169,8 +171,8 @@ class TestUp:
 
         assert isinstance(decide(replace(seen, alarms=(Alarm("CORRUPT", 5),))), DisarmAlarm)
 
-    def test_the_rest_of_an_edit_waits_with_the_version(self) -> None:
-        """It would reach pods by a restart of its own, with the version that was."""
+    def test_the_other_changes_of_an_edit_wait_with_the_version(self) -> None:
+        """They would need a restart of their own, with the old version."""
         world = changing(NEW, MIDDLE)
         world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
         world.apply(until(world, "EnableDowngrade"))
@@ -187,10 +189,8 @@ class TestUp:
         assert len(restarts(world)) == 3
 
     @pytest.mark.parametrize(("before", "after"), [(MIDDLE, "3.6.15"), (MIDDLE, NEW)])
-    def test_of_members_of_a_private_build_was_waited_for_for_ever(
-        self, before: str, after: str
-    ) -> None:
-        """They say `3.6.14-acme.1`, and the tag of their image is the number alone."""
+    def test_a_private_build_was_waited_for_without_end(self, before: str, after: str) -> None:
+        """Its members report `3.6.14-acme.1`, while the tag of the image is only the number."""
         world = changing(before, after)
 
         def private(seen: Observation) -> Observation:
@@ -232,15 +232,15 @@ class TestUp:
 
         assert world.history == []
 
-    def test_not_before_every_member_says_that_it_runs_what_is_recorded(self) -> None:
+    def test_not_before_every_member_reports_the_recorded_version(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
 
         assert decide(with_status(seen, 0, version=OLD)) == Wait(
             f"every member to run etcd {MIDDLE}", soon=True
         )
 
-    def test_with_the_size_at_once_the_new_members_join_first(self) -> None:
-        """They are made from the image that runs."""
+    def test_new_members_of_the_same_edit_join_first(self) -> None:
+        """They are created with the running image."""
         world = changing(MIDDLE, NEW)
         world.edit(size=5)
 
@@ -250,7 +250,7 @@ class TestUp:
         assert versions(world) == [NEW] * 5
 
     @pytest.mark.parametrize(("before", "after"), [(MIDDLE, NEW), (NEW, MIDDLE)])
-    def test_with_a_smaller_size_at_once_the_surplus_members_go_first(
+    def test_surplus_members_of_the_same_edit_are_removed_first(
         self, before: str, after: str
     ) -> None:
         world = running(before, size=5)
@@ -265,7 +265,7 @@ class TestUp:
         ]  # fmt: skip
         assert versions(world) == [after] * 3
 
-    def test_a_size_that_is_edited_half_way_does_not_wait_for_the_last_restart(self) -> None:
+    def test_a_size_edited_half_way_does_not_wait_for_the_last_restart(self) -> None:
         world = changing(MIDDLE, NEW)
         until(world, "restart c-1")
         world.history.clear()
@@ -277,8 +277,8 @@ class TestUp:
         assert "restart c-3" not in steps
         assert versions(world) == [NEW] * 5
 
-    def test_is_decided_once_more_on_fresh_reads(self) -> None:
-        """I9: what members run may have changed since."""
+    def test_is_decided_twice(self) -> None:
+        """I9: the members' versions may have changed since."""
         step = until(changing(MIDDLE, NEW), f"version {NEW}")
 
         assert isinstance(step, WriteBootstrap)
@@ -286,7 +286,7 @@ class TestUp:
 
 
 class TestSecretOfBefore:
-    """The Secret was put back from a backup that is older than the last changes of the version."""
+    """The Secret was restored from a backup that is older than the last changes of the version."""
 
     def restored(self, *path: str, **spec: object) -> World:
         world = running(path[0], **spec)
@@ -304,10 +304,10 @@ class TestSecretOfBefore:
         [(OLD, MIDDLE), (OLD, MIDDLE, NEW), ("3.7.1", "3.7.3"), ("3.7.3", "3.7.1")],
         ids="-".join,
     )
-    def test_took_the_cluster_down_and_up_again_without_a_word_of_the_spec(
+    def test_took_the_cluster_down_and_up_again_although_the_spec_had_not_changed(
         self, path: tuple[str, ...], storage: dict
     ) -> None:
-        """I9; two minors down etcd refused, and the cluster stayed like that."""
+        """I9. Two minors down, etcd refused, and the cluster stayed like that."""
         world = self.restored(*path, **storage)
 
         assert drive(world) == Settled()
@@ -324,7 +324,7 @@ class TestSecretOfBefore:
         assert world.record.version == OLD
 
     def test_an_edit_at_the_same_time_took_it_up_past_every_gate(self) -> None:
-        """To the record it was a mere patch; to the members it was two minors."""
+        """By the record it was only a patch, but the members run two minors below."""
         world = self.restored(OLD)
         world.secret = (world.secret[0] + 1, replace(world.record, version="3.7.1"))
         world.edit(version=NEW)
@@ -338,10 +338,11 @@ class TestSecretOfBefore:
         assert step.record.version == OLD
 
     @pytest.mark.parametrize("path", [(OLD, MIDDLE), (MIDDLE, OLD)], ids="-".join)
-    def test_without_a_quorum_a_recovery_went_by_a_version_that_cannot_read_the_data(
+    def test_without_a_quorum_a_recovery_used_a_version_that_cannot_read_the_data(
         self, path: tuple[str, str]
     ) -> None:
-        """Nor could the version on record be left again: it changes while all members serve."""
+        """The recorded version could not be changed either, because that needs every member to
+        serve."""
         seen = self.restored(*path).observe()
 
         step = decide(replace(seen, etcd=None, statuses={}))
@@ -349,7 +350,7 @@ class TestSecretOfBefore:
         assert isinstance(step, WriteBootstrap)
         assert step.record.version == path[-1]
 
-    def test_without_a_quorum_the_stateful_set_has_to_say_so_too(self) -> None:
+    def test_without_a_quorum_the_stateful_set_has_to_agree(self) -> None:
         world = self.restored(OLD, MIDDLE)
         silent = replace(world.observe(), etcd=None, statuses={})
         older = with_status(world.observe(), 0, version=OLD).statuses
@@ -362,21 +363,21 @@ class TestSecretOfBefore:
         assert upgrade.as_run(replace(silent, stateful_set=None)) is None
         assert upgrade.as_run(replace(world.observe(), etcd=None, statuses={})) is None
 
-    def test_one_that_is_silent_for_a_moment_does_not_change_that(self) -> None:
+    def test_is_corrected_although_one_member_is_silent_for_a_moment(self) -> None:
         step = decide(without_status(self.restored(OLD, MIDDLE).observe(), 2))
 
         assert isinstance(step, WriteBootstrap)
         assert step.record.version == MIDDLE
 
-    def test_pods_that_merely_report_another_version_do_not_either(self) -> None:
-        """A build of one's own; or somebody else's image, which an edit would put back."""
+    def test_is_not_assumed_because_pods_report_another_version(self) -> None:
+        """They may run a private build, or somebody else's image, which an edit would put back."""
         seen = running(MIDDLE).observe()
         for ordinal in range(3):
             seen = with_status(seen, ordinal, version="3.6.15")
 
         assert decide(seen) == Settled()
 
-    def test_nor_while_pods_of_two_versions_are_there(self) -> None:
+    def test_is_not_assumed_while_pods_have_two_versions(self) -> None:
         seen = self.restored(OLD, MIDDLE).observe()
         older = replace(seen.pods[2], spec_hash="", image=f"etcd:v{OLD}")
 
@@ -384,7 +385,7 @@ class TestSecretOfBefore:
 
 
 class TestUnset:
-    """A new operator has another default: running clusters stay as they are."""
+    """A new operator has another default version. Running clusters keep theirs."""
 
     def test_a_running_cluster_stays(self) -> None:
         world = running(MIDDLE)
@@ -394,7 +395,7 @@ class TestUnset:
         assert drive(world) == Settled()
         assert world.history == []
 
-    def test_half_way_it_goes_on_with_what_was_begun(self) -> None:
+    def test_half_way_it_continues_with_what_has_begun(self) -> None:
         world = changing(MIDDLE, NEW)
         until(world, "restart c-2")
         del world.body["spec"]["version"]
@@ -402,7 +403,7 @@ class TestUnset:
         assert drive(world) == Settled()
         assert versions(world) == [NEW] * 3
 
-    def test_the_version_that_runs_is_no_change(self) -> None:
+    def test_declaring_the_running_version_is_no_change(self) -> None:
         world = running(MIDDLE)
         world.edit(version=MIDDLE)
 
@@ -414,7 +415,9 @@ class TestJump:
     @pytest.mark.parametrize(
         ("before", "after", "first"), [(OLD, NEW, "a 3.6 first"), (NEW, OLD, "a 3.6 first")]
     )
-    def test_is_held_with_the_way_to_go(self, before: str, after: str, first: str) -> None:
+    def test_is_held_with_the_version_to_declare_first(
+        self, before: str, after: str, first: str
+    ) -> None:
         world = changing(before, after)
 
         rest = drive(world)
@@ -426,7 +429,7 @@ class TestJump:
         assert f"to {after} when that is done" in rest.message
         assert world.history == []
 
-    def test_the_cluster_goes_on_with_what_it_runs(self) -> None:
+    def test_the_cluster_continues_with_the_version_it_runs(self) -> None:
         world = changing(OLD, NEW)
         world.edit(size=5)
         world.empty(1)
@@ -442,7 +445,7 @@ class TestDown:
     def test_etcd_is_told_and_writes_the_older_format_before_any_pod_goes(
         self, before: str, after: str, size: int
     ) -> None:
-        """A plain rollback of the image finds data that it cannot read."""
+        """After a plain rollback of the image, etcd finds data that it cannot read."""
         world = changing(before, after, size)
         older: list[str] = []
 
@@ -463,8 +466,8 @@ class TestDown:
 
     @pytest.mark.parametrize("size", [1, 3])
     def test_not_with_an_empty_dir(self, size: int) -> None:
-        """Each restart is a member that joins anew, and amid a downgrade none may: the first pod
-        was made again, failed and was dropped, over and over."""
+        """Each restart means a new member, and none may join amid a downgrade. The first pod was
+        recreated, failed and was removed, over and over."""
         world = changing(NEW, MIDDLE, size, **EMPTY_DIR)
 
         rest = drive(world)
@@ -479,10 +482,10 @@ class TestDown:
 
         assert drive(world) == Settled()
 
-    def test_nothing_is_said_to_be_done_before_the_controller_has_seen_the_new_template(
+    def test_is_not_settled_before_the_controller_has_seen_the_new_template(
         self,
     ) -> None:
-        """The status told that all was as declared, with every restart still to come."""
+        """The status said that the cluster was as declared, before any pod had been restarted."""
         world = changing(NEW, MIDDLE)
         world.apply(until(world, "StatefulSet c"))
 
@@ -504,7 +507,7 @@ class TestDown:
             "every member to write its data in the format of etcd 3.6", soon=True
         )
 
-    def test_one_that_does_not_say_what_it_writes_is_waited_for(self) -> None:
+    def test_a_member_that_does_not_report_its_format_is_waited_for(self) -> None:
         world = changing(NEW, MIDDLE)
         until(world, f"version {MIDDLE}")
 
@@ -519,8 +522,9 @@ class TestDown:
         )
 
     @pytest.mark.parametrize("told", [True, False], ids=["at once", "later"])
-    def test_called_off_before_the_record_moves(self, *, told: bool) -> None:
-        """Left on, the cluster would never again work as the version that it runs."""
+    def test_cancelled_before_the_record_changes(self, *, told: bool) -> None:
+        """If the downgrade stayed enabled, the cluster version could never rise again to the one
+        that members run."""
         world = changing(NEW, MIDDLE)
         world.apply(until(world, "EnableDowngrade"))
         if not told:
@@ -534,7 +538,7 @@ class TestDown:
         assert world.etcd.minor == "3.7"
 
     @pytest.mark.parametrize("restarted", [1, 2])
-    def test_called_off_half_way(self, restarted: int) -> None:
+    def test_cancelled_half_way(self, restarted: int) -> None:
         world = changing(NEW, MIDDLE)
         while len(restarts(world)) < restarted:
             step = decide(world.observe())
@@ -549,7 +553,7 @@ class TestDown:
 
 
 class TestJoiningAmidADowngrade:
-    """etcd lets nobody join then, and a member that tries fails until it is given up."""
+    """etcd lets no member join then. One that tries fails until it is removed."""
 
     AT = ("EnableDowngrade", f"version {MIDDLE}", "StatefulSet c", "restart c-0")
 
@@ -564,7 +568,7 @@ class TestJoiningAmidADowngrade:
 
     @pytest.mark.parametrize("label", AT)
     @pytest.mark.parametrize(("before", "after"), [(NEW, MIDDLE), (MIDDLE, OLD)])
-    def test_one_that_grows(self, label: str, before: str, after: str) -> None:
+    def test_a_cluster_that_grows(self, label: str, before: str, after: str) -> None:
         world = self.amid(label, before, after, 1)
         world.edit(size=5)
 
@@ -579,7 +583,7 @@ class TestJoiningAmidADowngrade:
     @pytest.mark.parametrize("restarted", [0, 1, 2])
     @pytest.mark.parametrize("lost", [0, 1, 2])
     @pytest.mark.parametrize(("before", "after"), [(NEW, MIDDLE), (MIDDLE, OLD)])
-    def test_one_that_loses_a_member(
+    def test_a_cluster_that_loses_a_member(
         self, before: str, after: str, lost: int, restarted: int, size: int
     ) -> None:
         world = changing(before, after, size)
@@ -598,7 +602,7 @@ class TestJoiningAmidADowngrade:
         assert not given_up(world)
 
     @pytest.mark.parametrize("label", AT[:1])
-    def test_it_is_put_off_before_anybody_is_added(self, label: str) -> None:
+    def test_the_downgrade_is_cancelled_before_a_member_is_added(self, label: str) -> None:
         world = self.amid(label, NEW, MIDDLE, 1)
         world.edit(size=2)
 
@@ -614,7 +618,7 @@ class TestJoiningAmidADowngrade:
 
 
 def given_up(world: World) -> list[str]:
-    """Removed once more after they had been added."""
+    """Members that were removed again after they had been added."""
     steps = labels(world.history)
     added = [one.removeprefix("add ") for one in steps if one.startswith("add ")]
     return [one for one in added if f"remove {one}" in steps[steps.index(f"add {one}") :]]
@@ -622,7 +626,7 @@ def given_up(world: World) -> list[str]:
 
 class TestHalfWay:
     @pytest.mark.parametrize("restarted", [0, 1, 2])
-    def test_back_at_once_while_a_member_still_runs_the_old_one(self, restarted: int) -> None:
+    def test_back_at_once_while_a_member_still_runs_the_old_version(self, restarted: int) -> None:
         world = changing(MIDDLE, NEW)
         until(world, "restart c-2")
         while len(restarts(world)) < restarted:
@@ -638,7 +642,7 @@ class TestHalfWay:
         assert "EnableDowngrade" not in labels(world.history)
         assert world.etcd.minor == "3.6"
 
-    def test_back_after_the_last_one_is_a_downgrade(self) -> None:
+    def test_back_after_the_last_restart_is_a_downgrade(self) -> None:
         world = changing(MIDDLE, NEW)
         assert drive(world) == Settled()
         world.edit(version=MIDDLE)
@@ -646,8 +650,8 @@ class TestHalfWay:
         assert drive(world) == Settled()
         assert "EnableDowngrade" in labels(world.history)
 
-    def test_back_after_the_last_old_one_was_removed_is_a_downgrade(self) -> None:
-        """I9: the cluster is of the newer minor from then on, and so is its data."""
+    def test_back_after_the_last_old_member_was_removed_is_a_downgrade(self) -> None:
+        """I9: without it the cluster version rises, and the data with it."""
         world = changing(MIDDLE, NEW)
         world.etcd.move_leader(world.data(0).member_id)
         until(world, "restart c-0")
@@ -662,8 +666,8 @@ class TestHalfWay:
         assert isinstance(step, EnableDowngrade)
         assert step.minor == "3.6"
 
-    def test_back_and_smaller_at_once_takes_the_last_old_one_away(self) -> None:
-        """I9: a restart onto the older version would find data that it cannot read."""
+    def test_back_and_smaller_in_one_edit_removes_the_last_new_member_first(self) -> None:
+        """I9: restarted with the older version, it would find data that it cannot read."""
         world = changing(MIDDLE, NEW)
         world.etcd.move_leader(world.data(2).member_id)
         until(world, "restart c-2")
@@ -675,8 +679,8 @@ class TestHalfWay:
         assert steps == ["remove c-2", "EnableDowngrade"]
         assert versions(world) == [MIDDLE] * 2
 
-    def test_the_word_of_a_pod_that_is_stopping_does_not_count(self) -> None:
-        """It is the last of the old ones, answers still, and comes back as a new one."""
+    def test_the_version_of_a_pod_that_is_stopping_does_not_count(self) -> None:
+        """It is the last old one. It still answers, and comes back with the new version."""
         world = changing(MIDDLE, NEW)
         while len(restarts(world)) < 3:
             step = decide(world.observe())
@@ -688,7 +692,7 @@ class TestHalfWay:
         assert drive(world) == Settled()
         assert versions(world) == [MIDDLE] * 3
 
-    def test_another_patch_half_way_is_taken_at_once(self) -> None:
+    def test_another_patch_half_way_is_applied_at_once(self) -> None:
         world = changing(MIDDLE, "3.7.1")
         world.apply(until(world, "restart c-2"))
         world.edit(version=NEW)
@@ -699,10 +703,10 @@ class TestHalfWay:
 
     @pytest.mark.parametrize("label", ["StatefulSet c", "restart c-2"])
     @pytest.mark.parametrize(("before", "first", "then"), [(OLD, MIDDLE, NEW), (NEW, MIDDLE, OLD)])
-    def test_an_edit_over_two_minors_half_way_waits_for_the_first(
+    def test_an_edit_across_two_minors_half_way_waits_for_the_first(
         self, before: str, first: str, then: str, label: str
     ) -> None:
-        """I9: that the first was never tried is no reason to leave it out."""
+        """I9: the first minor must not be skipped just because no member has run it yet."""
         world = changing(before, first)
         until(world, f"version {first}")
         world.apply(until(world, label))
@@ -715,8 +719,8 @@ class TestHalfWay:
         assert steps == [f"version {first}", f"version {then}"]
         assert len(restarts(world)) >= 6
 
-    def test_pods_that_have_yet_to_start_again_prove_nothing(self) -> None:
-        """The data is of 3.7, whatever the pods that were just made have run."""
+    def test_pods_that_have_not_started_again_prove_nothing(self) -> None:
+        """The data is of 3.7, whatever the new pods have run so far."""
         world = running(NEW, 1)
         world.stuck = {0}
         world.restart_pod(0)
@@ -730,8 +734,8 @@ class TestHalfWay:
         assert drive(world) == Settled()
         assert "EnableDowngrade" in labels(world.history)
 
-    def test_a_pod_that_waits_for_a_node_proves_no_broken_image(self) -> None:
-        """It has run 3.7 a moment ago, and the way back is still on record."""
+    def test_a_pending_pod_does_not_prove_a_broken_image(self) -> None:
+        """It ran 3.7 a moment ago, and the record still allows to go back."""
         world = changing(MIDDLE, NEW, 1)
         world.apply(until(world, "restart c-0"))
         for _ in range(4):
@@ -754,7 +758,7 @@ class TestHalfWay:
 class TestBrokenImage:
     @pytest.mark.parametrize("size", [1, 2, 3, 5])
     @pytest.mark.parametrize("before", ["3.7.1", MIDDLE])
-    def test_stops_at_the_first_pod_says_so_and_goes_back_with_the_spec(
+    def test_stops_at_the_first_pod_and_goes_back_with_the_spec(
         self, before: str, size: int
     ) -> None:
         world = changing(before, NEW, size)
@@ -771,8 +775,8 @@ class TestBrokenImage:
         assert versions(world) == [before] * size
 
     @pytest.mark.parametrize("size", [1, 2, 3])
-    def test_was_not_left_again_where_admission_names_a_mirror_in_pods(self, size: int) -> None:
-        """No pod had the image that its template asked for."""
+    def test_going_back_was_impossible_where_admission_rewrites_images(self, size: int) -> None:
+        """No pod had exactly the image in its template."""
         world = World(body(size, version=MIDDLE))
         world.mirror = "mirror.example"
         assert drive(world) == Settled()
@@ -785,7 +789,7 @@ class TestBrokenImage:
         assert drive(world) == Settled()
         assert versions(world) == [MIDDLE] * size
 
-    def test_is_left_again_along_with_another_edit(self) -> None:
+    def test_goes_back_together_with_another_edit(self) -> None:
         world = changing(MIDDLE, NEW, 1)
         world.bad_images = {NEW}
         drive(world)
@@ -795,7 +799,7 @@ class TestBrokenImage:
         assert drive(world) == Settled()
         assert versions(world) == [MIDDLE]
 
-    def test_goes_on_to_a_version_that_can_be_had(self) -> None:
+    def test_continues_with_a_version_that_exists(self) -> None:
         world = changing("3.7.1", "3.7.2")
         world.bad_images = {"3.7.2"}
         drive(world)
@@ -804,7 +808,7 @@ class TestBrokenImage:
         assert drive(world) == Settled()
         assert versions(world) == [NEW] * 3
 
-    def test_one_that_crashes_stops_at_the_first_pod_too(self) -> None:
+    def test_a_version_that_crashes_stops_at_the_first_pod_too(self) -> None:
         world = changing(MIDDLE, NEW)
         world.apply(until(world, "restart c-2"))
         world.turn()
@@ -816,7 +820,8 @@ class TestBrokenImage:
         assert sorted(versions(world)) == [MIDDLE, MIDDLE, NEW]
 
     def stuck(self) -> World:
-        """c-2 waits for the image; c-0 has lost its volume, and without a quorum gets no ticket."""
+        """c-2 waits for the image. c-0 has lost its volume, and without a quorum it gets no
+        ticket."""
         world = changing(MIDDLE, NEW)
         world.bad_images = {NEW}
         drive(world)
@@ -825,14 +830,14 @@ class TestBrokenImage:
         world.edit(version=MIDDLE)
         return world
 
-    def test_is_left_again_where_another_pod_waits_without_data(self) -> None:
+    def test_goes_back_although_another_pod_waits_without_data(self) -> None:
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
         assert seen.etcd is None, "no quorum"
 
         assert isinstance(going_back.go_back(seen), WriteBootstrap)
 
-    def test_is_not_left_where_nobody_runs_the_version_before(self) -> None:
-        """They may all have run the newer one, on this data."""
+    def test_does_not_go_back_if_no_member_runs_the_old_version(self) -> None:
+        """All of them may have run the newer version on this data."""
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
 
         assert going_back.go_back(with_pod(seen, 1, deleting=True)) is None
@@ -840,9 +845,9 @@ class TestBrokenImage:
         assert going_back.go_back(with_status(seen, 1, version=NEW)) is None
 
     @pytest.mark.parametrize("size", [2, 3])
-    def test_is_left_again_after_the_secret_was_lost(self, size: int) -> None:
-        """Nobody asks etcd while there is no Secret: what the members said of themselves was lost
-        with it, and the version before was on no record."""
+    def test_goes_back_after_the_secret_was_lost(self, size: int) -> None:
+        """Without a Secret etcd is not asked, so the versions that members reported are lost too,
+        and the old version was on no record."""
         world = changing(MIDDLE, NEW, size)
         world.bad_images = {NEW}
         drive(world)
@@ -864,7 +869,7 @@ class TestBrokenImage:
             (NEW, (NEW,), ""),
         ],
     )
-    def test_with_the_secret_lost_the_pods_say_what_ran_before(
+    def test_with_the_secret_lost_the_pods_tell_the_old_version(
         self, now: str, run: tuple[str, ...], before: str
     ) -> None:
         world = running(now)
@@ -878,7 +883,7 @@ class TestBrokenImage:
         assert isinstance(step, CreateSecret)
         assert (step.record.version, step.record.before) == (now, before)
 
-    def test_with_the_secret_lost_a_pod_that_never_ran_says_nothing(self) -> None:
+    def test_with_the_secret_lost_a_pod_that_never_ran_tells_nothing(self) -> None:
         world = running(NEW)
         world.lose_secret()
         seen = with_pod(world.observe(), 2, spec_hash=f"0-{MIDDLE}", etcd_started=False)
@@ -890,10 +895,10 @@ class TestBrokenImage:
 
 
 class TestUntried:
-    """A record that was taken on from the claims; nobody has answered since."""
+    """A record rebuilt from the claims, since which no member has answered."""
 
     def taken_on(self) -> Observation:
-        """All members fail, and the spec names another version."""
+        """Every member fails, and the spec names another version."""
         world = running("3.6.14")
         world.edit(version="3.7.3")
         seen = replace(world.observe(), etcd=None, statuses={})
@@ -903,14 +908,14 @@ class TestUntried:
         secret = replace(seen.secret, bootstrap=record)
         return replace(seen, secret=secret, pods=tuple(failing))
 
-    def test_another_version_is_tried_where_none_can_run(self) -> None:
+    def test_another_version_is_tried_if_no_member_can_run(self) -> None:
         step = upgrade.try_another(self.taken_on())
 
         assert isinstance(step, WriteBootstrap)
         assert step.final
         assert (step.record.version, step.record.untried) == ("3.7.3", True)
 
-    def test_a_pod_that_waits_without_data_is_no_reason_against_it(self) -> None:
+    def test_a_pod_that_waits_without_data_does_not_prevent_it(self) -> None:
         empty = {"in_start": True, "answer": StartAnswer("a run", Finding("no-data"))}
         seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False, **empty)
 
@@ -926,16 +931,16 @@ class TestUntried:
             {"crashing": False, "etcd_started": False},
         ],
     )
-    def test_none_is_tried_where_a_member_may_run(self, sign: dict[str, bool]) -> None:
+    def test_none_is_tried_if_a_member_may_run(self, sign: dict[str, bool]) -> None:
         assert upgrade.try_another(with_pod(self.taken_on(), 1, **sign)) is None
 
-    def test_none_is_tried_where_etcd_or_a_member_answers(self) -> None:
+    def test_none_is_tried_if_etcd_or_a_member_answers(self) -> None:
         seen, running = self.taken_on(), formed(3).observe()
 
         assert upgrade.try_another(replace(seen, etcd=running.etcd)) is None
         assert upgrade.try_another(replace(seen, statuses=running.statuses)) is None
 
-    def test_none_is_tried_while_pods_are_on_their_way_or_the_spec_names_none(self) -> None:
+    def test_none_is_tried_while_pods_are_starting_or_without_a_declared_version(self) -> None:
         seen = self.taken_on()
         early = [replace(pod, etcd_started=False, crashing=False) for pod in seen.pods]
         silent = replace(seen.cluster, version_declared=False)
@@ -944,7 +949,7 @@ class TestUntried:
         assert upgrade.try_another(replace(seen, pods=())) is None
         assert upgrade.try_another(replace(seen, cluster=silent)) is None
 
-    def test_none_is_tried_on_what_has_answered_before(self) -> None:
+    def test_none_is_tried_on_a_cluster_that_has_answered_before(self) -> None:
         seen = self.taken_on()
         assert seen.secret is not None
         assert seen.secret.bootstrap is not None
@@ -953,7 +958,7 @@ class TestUntried:
         tried = replace(seen, secret=replace(seen.secret, bootstrap=record))
         assert upgrade.try_another(tried) is None
 
-    def test_a_secret_lost_while_members_answer_leaves_nothing_untried(self) -> None:
+    def test_a_secret_lost_while_members_answer_leaves_no_version_untried(self) -> None:
         world = running("3.6.14")
         world.lose_secret()
 
@@ -961,7 +966,7 @@ class TestUntried:
         assert not [one for one in world.history if isinstance(one, WriteBootstrap)]
         assert not world.record.untried
 
-    def test_a_cluster_taken_on_by_its_claims_alone_is_tried_once_a_quorum_answers(self) -> None:
+    def test_a_record_rebuilt_from_claims_is_tried_once_a_quorum_answers(self) -> None:
         world = running("3.6.14")
         world.lose_secret()
         world.delete_stateful_set()
@@ -974,7 +979,7 @@ class TestUntried:
 
 
 class TestTheVersionIsOnRecord:
-    def test_a_stateful_set_that_is_lost_half_way_goes_on(self) -> None:
+    def test_a_stateful_set_that_is_lost_half_way_continues(self) -> None:
         world = changing(MIDDLE, NEW)
         world.apply(until(world, "restart c-2"))
         world.delete_stateful_set()
@@ -982,7 +987,7 @@ class TestTheVersionIsOnRecord:
         assert drive(world) == Settled()
         assert versions(world) == [NEW] * 3
 
-    def test_a_secret_that_is_lost_half_way_goes_on(self) -> None:
+    def test_a_secret_that_is_lost_half_way_continues(self) -> None:
         world = changing(MIDDLE, NEW)
         world.apply(until(world, "restart c-2"))
         world.lose_secret()
@@ -990,27 +995,28 @@ class TestTheVersionIsOnRecord:
         assert drive(world) == Settled()
         assert versions(world) == [NEW] * 3
 
-    def test_nothing_is_written_for_a_cluster_that_has_not_formed(self) -> None:
+    def test_nothing_is_written_before_the_cluster_has_formed(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
         record = replace(seen.secret.bootstrap, latched=False)
         unformed = replace(seen, secret=replace(seen.secret, bootstrap=record))
 
         assert going_back.go_back(unformed) is None
 
-    def test_nothing_goes_on_without_a_list(self) -> None:
+    def test_nothing_continues_without_a_member_list(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
 
         assert upgrade.go_on(replace(seen, etcd=None)) is None
 
-    def test_nothing_goes_on_while_a_pod_is_not_ready(self) -> None:
+    def test_nothing_continues_while_a_pod_is_not_ready(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
 
         assert not is_write(decide(with_pod(seen, 1, ready=False)))
 
 
 class TestTheWayBackIsNotGuessed:
-    def test_a_downgrade_that_is_called_off_is_cancelled_last(self) -> None:
-        """Cancelled first, a pod that comes back on the older version would be refused."""
+    def test_a_downgrade_is_cancelled_after_the_last_pod_is_back(self) -> None:
+        """If it were cancelled first, a pod that still comes back with the older version would be
+        refused."""
         world = changing(NEW, MIDDLE)
         world.apply(until(world, "restart c-2"))
         world.turn()
@@ -1024,8 +1030,8 @@ class TestTheWayBackIsNotGuessed:
         assert versions(world) == [NEW] * 3
         assert world.etcd.downgrade == ""
 
-    def test_pods_that_are_not_there_do_not_prove_that_nothing_ran(self) -> None:
-        """All had been upgraded when the pods were deleted: their data is of the newer version."""
+    def test_missing_pods_do_not_prove_that_the_version_never_ran(self) -> None:
+        """All were upgraded before the pods were deleted: their data is of the newer version."""
         world = changing(MIDDLE, NEW)
         drive(world)
         assert world.secret is not None

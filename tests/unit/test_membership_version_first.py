@@ -1,5 +1,9 @@
-"""An edit of the version and of what pods are made from, with another size or without: the version
-comes first, one restart is enough for all of it, and no option of the new one reaches the old."""
+"""An edit of the version together with other parts of the pod template, with or without another
+size.
+
+The version comes first, so one restart is enough for everything, and the old version never gets an
+option that only the new one knows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ OPTION = {"etcd": {"snapshotCount": 5000}}
 
 
 class Life:
-    """A settled cluster with an edit of everything at once, and what came of its pods."""
+    """A settled cluster whose spec is edited in everything at once, and what its pods get."""
 
     def __init__(self, before: str, after: str, sizes: tuple[int, int], **spec: object) -> None:
         self.world = formed(sizes[0], version=before, **spec)
@@ -33,7 +37,7 @@ class Life:
         self.world.edit(size=sizes[1], version=after, **OPTION)
 
     def step(self) -> Step:
-        """Controllers and kubelets go on after every write, as they do."""
+        """One pass. Controllers and kubelets run for a round after it."""
         world = self.world
         step = decide(world.observe())
         if is_write(step):
@@ -45,14 +49,14 @@ class Life:
         return step
 
     def until(self, label: str) -> Life:
-        """Goes on until just after the first step of that label."""
+        """Continues until just after the first step with that label."""
         for _ in range(120):
             if labels([self.step()]) == [label]:
                 return self
         raise AssertionError(f"never came to {label}: {labels(self.world.history)}")
 
     def rest(self) -> Step:
-        """Where it comes to rest."""
+        """Continues until the cluster comes to rest."""
         idle = 0
         for _ in range(300):
             step = self.step()
@@ -66,7 +70,8 @@ class Life:
         return sorted(one.name for one in self.world.history if isinstance(one, DeletePod))
 
     def ends_well(self) -> bool:
-        """Everybody was restarted once, and none had the option with the old version."""
+        """Asserts that every member was restarted once, and that none had the option with the old
+        version."""
         world = self.world
         assert self.rest() == Settled()
         assert self.given == set()
@@ -76,7 +81,7 @@ class Life:
 
 
 class TestWithAnotherSize:
-    """Members were restarted twice, first for an option that the old version may not know."""
+    """Members were restarted twice, and first for an option that the old version may not know."""
 
     @pytest.mark.parametrize("spec", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
     @pytest.mark.parametrize(("before", "after"), [(OLD, NEW), (PATCH, OLD)], ids="-".join)
@@ -87,7 +92,7 @@ class TestWithAnotherSize:
         assert Life(before, after, sizes, **spec).ends_well()
 
     @pytest.mark.parametrize("sizes", [(3, 5), (3, 1)])
-    def test_amid_a_downgrade_too(self, sizes: tuple[int, int]) -> None:
+    def test_also_in_a_downgrade(self, sizes: tuple[int, int]) -> None:
         assert Life(NEW, OLD, sizes).ends_well()
 
     def test_new_members_run_what_the_others_run_until_the_version_changes(self) -> None:
@@ -95,14 +100,14 @@ class TestWithAnotherSize:
 
         assert len({(pod.revision, pod.spec_hash, pod.image) for pod in world.pods.values()}) == 1
 
-    def test_an_image_that_nobody_runs_yet_is_not_needed_to_grow(self) -> None:
+    def test_growth_does_not_wait_for_an_image_that_no_member_runs_yet(self) -> None:
         life = Life(OLD, NEW, (3, 5))
         life.world.edit(repository="registry.example/etcd")
 
         assert life.ends_well()
         assert {pod.image for pod in life.world.pods.values()} == {f"registry.example/etcd:v{NEW}"}
 
-    def test_tls_turned_off_in_the_same_edit_took_the_option_along(self) -> None:
+    def test_tls_turned_off_in_the_same_edit_brought_the_option_too_early(self) -> None:
         life = Life(OLD, NEW, (3, 5))
         life.world.edit(TLS={"peer": "Plaintext", "client": "Plaintext"})
 
@@ -135,7 +140,7 @@ class TestWithAnotherSize:
         assert life.ends_well()
 
     @pytest.mark.parametrize("label", ["size 5", "StatefulSet c", "promote c-3", f"version {NEW}"])
-    def test_paused_on_the_way(self, label: str) -> None:
+    def test_a_pause_on_the_way(self, label: str) -> None:
         life = Life(OLD, NEW, (3, 5)).until(label)
         life.world.edit(paused=True)
         life.rest()
@@ -144,21 +149,21 @@ class TestWithAnotherSize:
         assert life.ends_well()
 
     @pytest.mark.parametrize("label", ["size 5", "StatefulSet c", "promote c-3"])
-    def test_the_secret_lost_on_the_way(self, label: str) -> None:
+    def test_the_secret_is_lost_on_the_way(self, label: str) -> None:
         life = Life(OLD, NEW, (3, 5)).until(label)
         life.world.lose_secret()
 
         assert life.ends_well()
 
-    def test_the_edit_taken_back_on_the_way(self) -> None:
+    def test_the_edit_is_taken_back_on_the_way(self) -> None:
         life = Life(OLD, NEW, (3, 5)).until("promote c-3")
         life.world.edit(size=3, version=OLD, etcd=None)
 
         assert life.rest() == Settled()
         assert life.restarts == []
 
-    def test_back_from_half_way_with_another_size_and_the_option(self) -> None:
-        """The version goes back at once, so nothing is held for it."""
+    def test_going_back_half_way_with_another_size_and_the_option(self) -> None:
+        """The version goes back at once, so the template does not wait for it."""
         life = Life(OLD, NEW, (3, 3))
         life.world.edit(etcd=None)
         life.until("restart c-2")
@@ -172,9 +177,9 @@ class TestWithAnotherSize:
 
 
 class TestWhileAMemberDoesNotServe:
-    """The rest of the edit was rolled out first wherever a pod was away for a moment."""
+    """The other changes were rolled out first, whenever a pod was away for a moment."""
 
-    def test_a_pod_on_its_way_is_waited_for(self) -> None:
+    def test_a_pod_that_is_starting_is_waited_for(self) -> None:
         life = Life(OLD, NEW, (3, 3))
         life.world.restart_pod(1)
 
@@ -183,20 +188,20 @@ class TestWhileAMemberDoesNotServe:
         assert life.restarts == ["c-0", "c-1", "c-2"]
 
     @pytest.mark.parametrize("silent", [(1,), (0, 1, 2)])
-    def test_so_is_a_member_that_is_silent(self, silent: tuple[int, ...]) -> None:
+    def test_a_silent_member_is_waited_for(self, silent: tuple[int, ...]) -> None:
         seen = without_status(Life(OLD, NEW, (3, 5)).world.observe(), *silent)
         deaf = replace(seen, etcd=None, true_for={"Degraded": 99.0})
 
         assert version_first.keeps_template(deaf if len(silent) > 1 else seen)
 
     def test_a_first_member_that_never_had_its_ticket_gets_it(self) -> None:
-        """It waited for a pod of the spec, and the template for it to serve."""
+        """It waited for a pod of the present spec, and the template waited for it to serve."""
         world = Life(OLD, NEW, (3, 3)).world
         seen, pod = world.observe(), world.observe().pods[1]
 
         assert tickets._matches_attempt(seen, pod)
 
-    def test_another_operator_that_renders_otherwise_is_no_reason_for_a_restart(self) -> None:
+    def test_another_operators_rendering_causes_no_restart(self) -> None:
         life = Life(OLD, NEW, (3, 5))
         live = life.world.alter("StatefulSet", "c")
         live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 31
@@ -216,8 +221,8 @@ class TestWhileAMemberDoesNotServe:
         ],
         ids=["etcd fails", "no image", "no node", "no image of the operator"],
     )
-    def test_the_edit_reaches_pods_that_fail(self, pod: dict) -> None:
-        """It may be the cure."""
+    def test_the_edit_reaches_failing_pods(self, pod: dict) -> None:
+        """It may be what they need."""
         assert not version_first.keeps_template(self.failing(**pod))
         assert not version_first.keeps_template(replace(self.failing(**pod), etcd=None))
 
@@ -230,16 +235,16 @@ class TestWhileAMemberDoesNotServe:
         ],
         ids=["is tried again", "is silent", "has yet to find a node"],
     )
-    def test_but_not_those_that_may_come_up_as_they_are(self, pod: dict) -> None:
+    def test_the_edit_does_not_reach_pods_that_may_still_come_up(self, pod: dict) -> None:
         assert version_first.keeps_template(self.failing(**pod))
 
-    def test_a_surplus_member_needs_no_cure(self) -> None:
+    def test_a_surplus_member_does_not_count(self) -> None:
         seen = with_pod(Life(OLD, NEW, (5, 3)).world.observe(), 4, **DOWN)
 
         assert version_first.keeps_template(seen)
         assert not version_first.keeps_template(with_pod(seen, 2, **DOWN))
 
-    def test_without_a_quorum_the_edit_reaches_pods_once_it_is_no_mere_election(self) -> None:
+    def test_without_a_quorum_the_edit_reaches_pods_after_more_than_an_election(self) -> None:
         seen = Life(OLD, NEW, (3, 5)).world.observe()
         silent = tuple(replace(pod, ready=False) for pod in seen.pods)
         seen = replace(seen, etcd=None, statuses={}, pods=silent, true_for={"Degraded": 59.0})
@@ -251,7 +256,7 @@ class TestWhileAMemberDoesNotServe:
         metadata = step.manifest["spec"]["template"]["metadata"]
         assert metadata["annotations"][naming.SPEC_HASH].startswith(seen.cluster.spec_hash)
 
-    def test_where_etcd_fails_another_patch_comes_at_once_and_with_the_rest(self) -> None:
+    def test_where_etcd_fails_another_patch_is_applied_at_once_with_the_rest(self) -> None:
         life = Life(OLD, PATCH, (3, 5))
         life.world.failing.add(OLD)
         life.world.restart_pod(1)
@@ -261,7 +266,7 @@ class TestWhileAMemberDoesNotServe:
 
 
 class TestNothingElseIsPutOff:
-    def test_a_version_that_is_never_taken_keeps_no_template(self) -> None:
+    def test_a_version_that_is_never_applied_does_not_hold_the_template(self) -> None:
         life = Life("3.5.33", NEW, (3, 5))
 
         assert life.rest().reason == "VersionJump"
@@ -269,21 +274,21 @@ class TestNothingElseIsPutOff:
             life.world.cluster.spec_hash
         }
 
-    def test_nor_does_one_that_an_empty_dir_does_not_go_down_to(self) -> None:
+    def test_a_downgrade_that_an_empty_dir_does_not_allow_does_not_either(self) -> None:
         life = Life(NEW, OLD, (3, 5), **EMPTY_DIR)
 
         assert life.rest().reason == "DowngradeNeedsVolumes"
         assert len({pod.spec_hash for pod in life.world.pods.values()}) == 1
 
-    def test_nor_does_a_default_that_has_moved(self) -> None:
-        """The spec names no version, and the cluster stays with what it runs."""
+    def test_a_new_default_version_does_not_either(self) -> None:
+        """The spec names no version, so the cluster keeps the one it runs."""
         seen = Life(OLD, NEW, (3, 5)).world.observe()
         undeclared = replace(seen, cluster=replace(seen.cluster, version_declared=False))
 
         assert not version_first.keeps_template(undeclared)
 
     @pytest.mark.parametrize("change", ["epoch", "trust"])
-    def test_what_is_not_of_the_spec_does_not_wait(self, change: str) -> None:
+    def test_changes_that_are_not_of_the_spec_do_not_wait(self, change: str) -> None:
         seen = Life(OLD, NEW, (3, 5)).world.observe()
         assert version_first.keeps_template(seen)
         assert seen.secret is not None
@@ -297,7 +302,7 @@ class TestNothingElseIsPutOff:
 
         assert not version_first.keeps_template(seen)
 
-    def test_what_is_not_of_the_spec_comes_with_the_version_where_that_may_come(self) -> None:
+    def test_changes_that_are_not_of_the_spec_come_with_the_version_if_it_can_change(self) -> None:
         seen = Life(OLD, NEW, (3, 3)).world.observe()
         trust = replace(seen.cluster.trust, peer="0123456789abcdef")
 
@@ -305,8 +310,8 @@ class TestNothingElseIsPutOff:
 
         assert labels([step]) == [f"version {NEW}"]
 
-    def test_what_was_altered_of_the_pods_is_put_back_while_the_size_is_reached(self) -> None:
-        """With an edit of size and version alone, as there is nothing to hold."""
+    def test_a_manual_change_of_the_pods_is_put_back_while_members_are_added(self) -> None:
+        """This edit has only a size and a version, so there is nothing to hold back."""
         world = Life(OLD, NEW, (3, 5)).world
         world.edit(etcd=None)
         until(world, "add c-3")
@@ -320,10 +325,8 @@ class TestNothingElseIsPutOff:
         [(f"mirror.example/etcd:v{NEW}", False), (f"mirror.example/etcd:v{OLD}", True),
          ("mirror.example/etcd@sha256:0", True)],
     )  # fmt: skip
-    def test_an_image_that_somebody_has_put_there_is_not_kept(
-        self, image: str, keeps: bool
-    ) -> None:
-        """I9: new members would run another version past every gate."""
+    def test_a_manually_changed_image_is_not_kept(self, image: str, keeps: bool) -> None:
+        """I9: new members would run another version, past every gate."""
         world = Life(OLD, NEW, (3, 5)).world
         live = world.alter("StatefulSet", "c")
         live["spec"]["template"]["spec"]["containers"][0]["image"] = image
@@ -340,7 +343,7 @@ class TestNothingElseIsPutOff:
         assert not version_first.keeps_template(unformed)
         assert not version_first.keeps_template(replace(seen, stateful_set=None))
 
-    def test_a_lost_stateful_set_is_made_of_the_spec_as_nothing_else_is_left(self) -> None:
+    def test_a_lost_stateful_set_is_recreated_from_the_spec(self) -> None:
         life = Life(OLD, NEW, (3, 5)).until("promote c-3")
         life.world.delete_stateful_set()
 

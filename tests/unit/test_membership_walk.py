@@ -1,9 +1,9 @@
 """Random walks: no order of events breaks a rule, and no state goes unreported.
 
 There are two operators with views of any age, pods and claims that come and go, a Secret and a
-StatefulSet that vanish, and specs that are edited half way. `worlds` checks every write against the
-rules. Once the faults are over, the cluster must come to rest and report what it waits for; a write
-that repeats for ever shows as a walk that never rests.
+StatefulSet that vanish, and specs that are edited half-way. `worlds` checks every write against the
+rules. Once the faults are over, the cluster must come to rest and report what it waits for. A write
+that repeats for good shows as a walk that never rests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Walk:
             event(self)
 
     def operator(self) -> None:
-        """One of two operators looks, or acts on what it saw some time ago."""
+        """One of two operators looks, or acts on an earlier look."""
         which = self.chance.randrange(2)
         if self.chance.random() < 0.7:
             self.views[which] = self.world.observe()
@@ -99,7 +99,7 @@ class Walk:
             self.world.pods[ordinal - 1].silent = self.chance.random() < 0.5
 
     def volume_differs(self) -> None:
-        """One of the members is corrupt, and etcd blames any of them."""
+        """One member is corrupt, and etcd blames any of them."""
         etcd = self.world.etcd
         if etcd and len(etcd.voters) > 2 and not etcd.alarms and not etcd.differing:
             etcd.differing = {self.chance.choice(etcd.voters): 2}
@@ -110,7 +110,7 @@ class Walk:
         self.world.edit(pod=storage | {"labels": {"n": str(self.chance.randrange(9))}})
 
     def secret_is_lost(self) -> None:
-        """Not along with the StatefulSet: the version would be known to nobody."""
+        """Never together with the StatefulSet: then nothing would tell the version."""
         self.status()
         if self._has("StatefulSet", "c"):
             self.world.lose_secret()
@@ -147,7 +147,7 @@ class Walk:
         return (kind, name) in self.world.objects
 
     def _one(self, ordinals: dict[int, object]) -> int:
-        """One more than an ordinal; 0 where there is none."""
+        """An ordinal plus one; 0 if there is none."""
         return self.chance.choice(sorted(ordinals)) + 1 if ordinals else 0
 
 
@@ -179,7 +179,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
 
 @functools.cache
 def end_of(seed: int) -> tuple[World, Step]:
-    """Where a walk comes to rest when its faults are over."""
+    """The world at rest after a walk, when its faults are over, and the step at which it rests."""
     walk = Walk(seed)
     walk.run()
     walk.world.cut_off, walk.world.stuck = False, set()
@@ -190,7 +190,7 @@ def end_of(seed: int) -> tuple[World, Step]:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_word(seed: int) -> None:
+def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -> None:
     world, rest = end_of(seed)
 
     if isinstance(rest, Settled):
@@ -205,7 +205,7 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_word(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_no_walk_breaks_a_rule_with_a_ledger_that_forgets_whom_it_may(
+def test_no_walk_breaks_a_rule_with_a_ledger_that_forgets_what_it_may(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "MANY", 0)
@@ -214,7 +214,7 @@ def test_no_walk_breaks_a_rule_with_a_ledger_that_forgets_whom_it_may(
 
 
 def test_walks_come_to_different_ends() -> None:
-    """Walks that always end the same way would look at nothing."""
+    """Walks that all end the same way would test nothing."""
     rests = [end_of(seed)[1] for seed in range(WALKS)]
     ends = {rest.reason if isinstance(rest, Hold) else type(rest).__name__ for rest in rests}
 

@@ -38,7 +38,7 @@ async def settled():
 
 class TestCreation:
     @pytest.mark.parametrize("size", [1, 2, 3, 7])
-    async def test_ends_in_a_cluster_that_runs(self, bench, size):
+    async def test_ends_with_a_running_cluster(self, bench, size):
         bench.declare(size=size)
         delay = await bench.run(200)
         assert bench.status["phase"] == "Running"
@@ -79,7 +79,7 @@ class TestCreation:
         assert bench.kube.calls["patch Pod"] == 6, "three records and three labels"
         assert bench.kube.calls["patch PersistentVolumeClaim"] == 0
 
-    async def test_tells_what_a_user_wants_to_read(self, bench):
+    async def test_reports_what_a_user_wants_to_know(self, bench):
         bench.declare(TLS=None)
         await bench.run()
         reasons = bench.events.reasons()
@@ -102,7 +102,7 @@ class TestCreation:
         assert any("gave pod a-0 its ticket" in line for line, _ in lines)
         assert all(hasattr(record, "generation") for record in caplog.records)
 
-    async def test_waits_for_pods_that_are_not_there_yet(self, bench):
+    async def test_waits_for_pods_that_do_not_exist_yet(self, bench):
         bench.declare()
         delays = list[float]()
         for _ in range(20):
@@ -111,8 +111,8 @@ class TestCreation:
         assert max(delays) == requeue.WAIT_SECONDS
         assert "waiting for pod a-0" in bench.status["plan"]
 
-    async def test_polls_start_ever_more_slowly(self, bench):
-        """Kubernetes tells of the container, not of the moment when it listens."""
+    async def test_polls_start_less_and_less_often(self, bench):
+        """Kubernetes reports that the container runs, but not when it listens."""
         bench.declare()
         for _ in range(6):
             await bench.once()
@@ -142,8 +142,8 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("lost", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("size", [1, 3])
-async def test_killed_at_any_write_a_new_process_goes_on(size, lost):
-    """At each write in turn, before it is done and after it is, with its answer lost."""
+async def test_after_a_kill_at_any_write_a_new_process_continues(size, lost):
+    """Each write in turn, just before it, and just after it with its answer lost."""
     whole = Bench()
     whole.declare(size=size)
     await whole.run()
@@ -189,7 +189,7 @@ def _kill_at(bench, fatal, *, lost):
         wrap(name)
 
 
-async def test_killed_between_ticket_and_receipt_the_cluster_still_forms():
+async def test_the_cluster_still_forms_after_a_kill_between_ticket_and_receipt():
     bench = Bench()
     bench.declare()
     bench.start.lose_receipt = True
@@ -199,12 +199,12 @@ async def test_killed_between_ticket_and_receipt_the_cluster_still_forms():
 
 
 class TestRest:
-    async def test_ten_minutes_cost_no_call_of_the_api(self, settled):
+    async def test_ten_minutes_need_no_api_request(self, settled):
         await settled.rest(600)
         assert not settled.kube.calls
         assert 0 < len(settled.etcd.calls) <= 60
 
-    async def test_events_that_change_nothing_cost_nothing_either(self, settled):
+    async def test_events_that_change_nothing_need_no_request_either(self, settled):
         for _ in range(20):
             await settled.once()
         assert not settled.kube.calls
@@ -217,7 +217,8 @@ class TestRest:
         assert settled.events.posted == [], "a restart is no news of the cluster"
 
     async def test_a_write_is_never_based_on_an_old_view(self, settled):
-        """The pods look the same; only etcd knows better, and is asked before anything is done."""
+        """The pods look the same. Only etcd knows better, and is asked before anything is
+        written."""
         settled.kube.remove(DISRUPTION_BUDGETS, "default", "a")
         await settled.once()
         assert settled.etcd.calls
@@ -231,7 +232,7 @@ class TestRest:
     @pytest.mark.parametrize(
         ("resource", "name"), [(SERVICES, "a"), (SERVICES, "a-client"), (NETWORK_POLICIES, "a")]
     )
-    async def test_clients_do_not_wait_for_members_that_have_no_say_nor_for_a_second_read(
+    async def test_services_and_policies_are_put_back_without_asking_etcd_or_reading_twice(
         self, settled, resource, name
     ):
         settled.kube.remove(resource, "default", name)
@@ -259,7 +260,7 @@ class TestRest:
         assert settled.events.reasons() == ["PutBack"]
 
     async def test_a_stateful_set_deleted_with_its_pods_waits_for_them_to_stop(self, settled):
-        """Made at once it would run into their names, and its controller would back off."""
+        """Created at once, it would find their names taken, and its controller would back off."""
         settled.kube.remove(STATEFUL_SETS, "default", "a")
         await settled.once()
         assert settled.kube.find(STATEFUL_SETS, "a") is None
@@ -298,8 +299,8 @@ class TestRest:
         assert settled.events.reasons()[-1] == "AsDeclared"
 
     @pytest.mark.parametrize("silent_looks", [1, 2])
-    async def test_the_silence_of_a_single_look_is_told_nobody(self, settled, silent_looks):
-        """It made an Event, `AsDeclared`, and two writes of the status each time."""
+    async def test_one_look_without_an_answer_is_not_reported(self, settled, silent_looks):
+        """Each time it caused an Event, `AsDeclared`, and two writes of the status."""
         settled.forget()
         before = settled.status
         settled.etcd.silent = set(settled.etcd.members)
@@ -312,7 +313,7 @@ class TestRest:
         assert told is (silent_looks > 1)
         assert settled.events.reasons() == ["AsDeclared"] * told
 
-    async def test_the_delay_of_a_step_counts_from_the_event_that_asked_for_it(self, settled):
+    async def test_the_delay_of_a_step_counts_from_the_event_that_caused_it(self, settled):
         settled.kube.remove(SERVICES, "default", "a")
         asked_at.set(asyncio.get_running_loop().time() - 7.0)
         await settled.once()
@@ -346,7 +347,7 @@ class TestDeletion:
         assert await settled.once() is None
         assert not settled.kube.calls
 
-    async def test_the_same_name_again_holds_and_names_the_two_ways_on(self, settled):
+    async def test_a_cluster_that_is_created_again_holds_and_names_both_ways_out(self, settled):
         old = settled.body["metadata"]["uid"]
         _garbage_collect(settled)
         settled.declare()
@@ -371,7 +372,7 @@ class TestDeletion:
 
 
 def _orphan_pods(bench):
-    """What the garbage collector does for `kubectl delete --cascade=orphan`."""
+    """Does what the garbage collector does for `kubectl delete --cascade=orphan`."""
     for resource, namespace, name in list(bench.kube.objects):
         if resource == PODS:
             pod = bench.kube.live(PODS, name, namespace)
@@ -391,7 +392,7 @@ def _garbage_collect(bench):
 class TestRefusal:
     BAD = {"size": 3, "version": "3.2.13"}  # noqa: RUF012
 
-    async def test_is_told_in_one_pass_and_nothing_is_made(self, bench):
+    async def test_is_reported_in_one_pass_and_nothing_is_created(self, bench):
         bench.declare(version="3.2.13")
         assert await bench.once() is None
         assert bench.condition("Accepted")["reason"] == "UnsupportedVersion"
@@ -400,7 +401,7 @@ class TestRefusal:
         assert bench.kube.calls == {"apply EtcdCluster/status": 1}
         assert bench.events.reasons() == ["UnsupportedVersion"]
 
-    async def test_is_told_once(self, bench, caplog):
+    async def test_is_reported_once(self, bench, caplog):
         caplog.set_level(logging.INFO)
         bench.declare(version="3.2.13")
         for _ in range(5):
@@ -410,7 +411,7 @@ class TestRefusal:
         assert len(caplog.records) == 1
         assert caplog.records[0].exc_info is None
 
-    async def test_ends_when_the_spec_is_mended(self, bench):
+    async def test_ends_when_the_spec_is_corrected(self, bench):
         bench.declare(version="3.2.13")
         await bench.once()
         bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {"size": 1}})
@@ -425,7 +426,7 @@ class TestRefusal:
 
 
 class TestPause:
-    async def test_stops_all_writes_but_the_status(self, settled):
+    async def test_stops_all_writes_except_the_status(self, settled):
         settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 3, "paused": True}})
         settled.kube.remove(SERVICES, "default", "a")
         assert await settled.once() is None
@@ -448,7 +449,7 @@ class TestPause:
 
 
 class TestForeign:
-    async def test_service_of_someone_else_is_reported_and_left_alone(self, bench):
+    async def test_a_service_of_another_owner_is_reported_and_left_alone(self, bench):
         theirs = bench.kube.put(
             SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {"x": 1}}
         )
@@ -459,7 +460,7 @@ class TestForeign:
         assert bench.kube.writes() == {"apply EtcdCluster/status": 1}
         assert delay == requeue.FOREIGN_SECONDS
 
-    async def test_once_it_is_gone_the_cluster_is_made(self, bench):
+    async def test_once_it_is_gone_the_cluster_is_created(self, bench):
         bench.kube.put(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}})
         bench.declare()
         bench.clock.now += await bench.run()
@@ -467,7 +468,7 @@ class TestForeign:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
-    async def test_stateful_set_of_someone_else(self, bench):
+    async def test_a_stateful_set_of_another_owner(self, bench):
         theirs = bench.kube.put(
             STATEFUL_SETS,
             {"metadata": {"name": "a", "namespace": "default"}, "spec": {"replicas": 0}},
@@ -479,7 +480,7 @@ class TestForeign:
 
 
 async def test_two_operators_at_once_give_each_member_one_ticket():
-    """The Lease is for order; safety must not depend on it."""
+    """The Lease only brings order. Safety must not depend on it."""
     bench = Bench()
     bench.declare()
     first, second = bench.reconciler, Bench.begin_process

@@ -1,4 +1,5 @@
-"""Irreversible steps: they are decided again from fresh reads, without anything remembered."""
+"""Irreversible steps are decided again from fresh reads, without any memory of the first
+decision."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ async def settled():
 
 @pytest.fixture
 def planned(monkeypatch):
-    """Puts a planner in place of the real one; counts how often it is asked."""
+    """Replaces the planner, and counts how often it is asked."""
 
     def put(decide):
         asked = []
@@ -80,7 +81,7 @@ def add(seen):
 
 
 class TestReads:
-    async def test_everything_but_the_services_is_read_anew(self, settled, planned):
+    async def test_everything_but_the_services_is_read_again(self, settled, planned):
         asked = planned(restart)
         await settled.once()
         assert len(asked) == 3, "from memory, from the store and the members, from the API server"
@@ -102,13 +103,13 @@ class TestReads:
         ],
         ids=["remove", "promote", "move leader", "update", "delete claim", "add"],
     )
-    async def test_of_every_step_that_is_not_undone(self, settled, planned, step):
+    async def test_before_every_irreversible_step(self, settled, planned, step):
         asked = planned(step)
         await settled.once()
         assert len(asked) == 3
         assert settled.kube.calls["list Pod"] == 1
 
-    async def test_are_not_made_for_other_steps(self, settled, planned):
+    async def test_not_before_other_steps(self, settled, planned):
         live = settled.kube.live(STATEFUL_SETS, "a")
         manifest = {**live, "metadata": {"name": "a", "namespace": "default"}}
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
@@ -117,7 +118,7 @@ class TestReads:
         assert len(asked) == 2
         assert set(settled.kube.calls) <= {"apply StatefulSet", "apply EtcdCluster/status"}
 
-    async def test_feed_the_store(self, settled, planned):
+    async def test_update_the_store(self, settled, planned):
         settled.kube.watching = False
         pod = settled.kube.live(PODS, "a-0")
         settled.kube.put(PODS, {**pod, "spec": {"touched": True}})
@@ -129,14 +130,14 @@ class TestReads:
 
 
 class TestAgain:
-    async def test_the_same_step_is_done(self, settled, planned):
+    async def test_the_same_step_is_carried_out(self, settled, planned):
         planned(restart)
         assert await settled.once() == 0
         assert settled.kube.find(PODS, "a-1") is None
         assert settled.events.reasons() == ["PodRestarted"]
 
-    async def test_a_pod_that_was_only_touched_is_the_same_pod(self, settled, planned):
-        """The store is behind: its resourceVersion would be a conflict."""
+    async def test_a_pod_with_a_new_resource_version_is_the_same_pod(self, settled, planned):
+        """The store is behind, and its resourceVersion would conflict."""
         settled.kube.watching = False
         pod = settled.kube.live(PODS, "a-1")
         pod["metadata"]["annotations"]["theirs"] = "1"
@@ -145,7 +146,7 @@ class TestAgain:
         assert await settled.once() == 0
         assert settled.kube.find(PODS, "a-1") is None
 
-    async def test_a_claim_that_was_only_touched_is_the_same_claim(self, settled, planned):
+    async def test_a_claim_with_a_new_resource_version_is_the_same_claim(self, settled, planned):
         settled.kube.watching = False
         raw = settled.kube.live(CLAIMS, "data-a-1")
         raw["metadata"]["annotations"]["theirs"] = "1"
@@ -159,8 +160,8 @@ class TestAgain:
         assert await settled.once() == 0
         assert settled.kube.find(CLAIMS, "data-a-1") is None
 
-    async def test_the_heir_may_be_another_follower(self, settled, planned):
-        """Under load they overtake each other between two looks; the second one counts."""
+    async def test_the_new_leader_may_be_another_follower(self, settled, planned):
+        """Under load, followers overtake each other between two looks. The second look counts."""
         heirs = iter((11, 12, 13))
 
         def hand_over(seen):
@@ -182,7 +183,7 @@ class TestAgain:
         await settled.once()
         assert settled.etcd.changes == []
 
-    async def test_another_pod_of_the_name_is_left_alone(self, settled, planned):
+    async def test_another_pod_with_the_same_name_is_left_alone(self, settled, planned):
         settled.kube.watching = False
         settled.nodes.kill("a-1")
         settled.nodes.turn()
@@ -192,8 +193,8 @@ class TestAgain:
         assert 0 < delay <= requeue.FIRST_POLL
 
     @pytest.mark.parametrize("change", ["paused", "size", "deleted", "another", "refused"])
-    async def test_what_was_asked_for_has_changed(self, settled, planned, change):
-        """The watch has not told of it yet: only the read knows."""
+    async def test_what_was_decided_on_has_changed(self, settled, planned, change):
+        """The watch has not reported it yet: only the read shows it."""
         settled.kube.watching = False
         body = settled.body
         if change == "paused":
@@ -210,7 +211,7 @@ class TestAgain:
         await settled.once()
         assert "delete Pod" not in settled.kube.calls
 
-    async def test_the_next_cluster_of_this_name_does_not_inherit_a_step(self, settled, planned):
+    async def test_a_new_cluster_with_the_same_name_does_not_inherit_a_step(self, settled, planned):
         settled.kube.watching = False
         raw = settled.kube.live(CLAIMS, "data-a-1")
         settled.kube.remove(ETCD_CLUSTERS, "default", "a")
@@ -221,7 +222,7 @@ class TestAgain:
         await settled.once()
         assert settled.kube.find(CLAIMS, "data-a-1")
 
-    async def test_a_member_that_answers_by_now_is_not_removed(self, settled, planned):
+    async def test_a_member_that_answers_now_is_not_removed(self, settled, planned):
         lost = settled.kube.live(PODS, "a-1")["status"]["podIP"]
         member = settled.etcd.members.pop(lost)
 
@@ -235,8 +236,8 @@ class TestAgain:
         await settled.once()
         assert settled.etcd.changes == []
 
-    async def test_a_claim_that_labels_hide_is_there(self, settled, planned):
-        """Absence by label is a hint: nothing may be lost on its word."""
+    async def test_a_claim_without_its_labels_exists(self, settled, planned):
+        """Absence by label is only a hint: nothing may count as lost because of it."""
         raw = settled.kube.live(CLAIMS, "data-a-1")
         raw["metadata"]["labels"] = {}
         settled.kube.put(CLAIMS, raw)
@@ -247,7 +248,7 @@ class TestAgain:
         assert not asked[0].claim(1).labelled
         assert "delete Pod" not in settled.kube.calls
 
-    async def test_a_store_that_knows_nothing_does_not_matter(self, settled, planned):
+    async def test_an_empty_store_does_not_matter(self, settled, planned):
         settled.kube.watching = False
         settled.store._shelves = Store()._shelves
         settled.store.put(ETCD_CLUSTERS, settled.body)
@@ -259,7 +260,7 @@ class TestAgain:
         assert asked[1].etcd is not None
         assert settled.etcd.changes == []
 
-    async def test_a_secret_that_is_another_by_now_counts(self, settled, planned):
+    async def test_a_secret_that_has_changed_counts(self, settled, planned):
         settled.kube.watching = False
         secret = settled.kube.live(SECRETS, "a-start")
         settled.kube.put(SECRETS, {**secret, "data": {}})
@@ -267,7 +268,7 @@ class TestAgain:
         await settled.once()
         assert "delete Pod" not in settled.kube.calls
 
-    async def test_for_ever_another_is_not_a_hot_loop(self, settled, planned):
+    async def test_a_decision_that_always_changes_is_not_a_hot_loop(self, settled, planned):
         names = iter(range(1000))
         planned(lambda seen: replace(restart(seen), reason=f"reason {next(names)}"))
         delays = [await settled.once() for _ in range(20)]
@@ -280,7 +281,7 @@ def add_to_nobody():
 
 
 class TestDeclined:
-    async def test_is_a_wait_in_etcds_words(self, settled, planned, caplog):
+    async def test_is_a_wait_with_etcds_error(self, settled, planned, caplog):
         caplog.set_level(logging.INFO)
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 3
@@ -292,7 +293,7 @@ class TestDeclined:
         assert sum("unhealthy cluster" in line for line in lines) == 1
         assert settled.events.reasons() == ["MemberAdded"]
 
-    async def test_is_said_in_the_status_and_no_failure(self, settled, planned):
+    async def test_is_reported_in_the_status_and_is_no_failure(self, settled, planned):
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 2
         await settled.once()
@@ -305,8 +306,9 @@ class TestDeclined:
         assert settled.condition("Progressing")["reason"] == "Waiting"
         assert settled.events.posted == []
 
-    async def test_is_asked_again_quickly_and_not_for_ever_so(self, settled, planned):
-        """etcd's five seconds pass at full pace; a member that stays down costs little."""
+    async def test_is_repeated_quickly_at_first_and_then_less_often(self, settled, planned):
+        """etcd's five seconds are covered at full speed, and a member that stays down costs
+        little."""
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 60
         delays = [await settled.once() for _ in range(60)]
@@ -321,7 +323,9 @@ class TestDeclined:
             await settled.once()
         assert len(settled.etcd.changes) == 20
 
-    async def test_no_answer_is_unknown_and_looked_at_soon(self, settled, planned):
+    async def test_without_an_answer_the_outcome_is_unknown_and_looked_at_soon(
+        self, settled, planned
+    ):
         planned(add)
         settled.etcd.answers = [NoAnswer("deadline")]
         assert await settled.once() == requeue.FIRST_POLL
@@ -329,6 +333,6 @@ class TestDeclined:
         assert settled.events.posted == []
 
 
-def test_names_are_those_of_the_labels():
+def test_pods_are_selected_by_the_labels_they_are_created_with():
     """What `list Pod` selects by is what the pods are made with."""
     assert naming.selector("a").items() <= naming.labels("a").items()

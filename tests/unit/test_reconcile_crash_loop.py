@@ -15,7 +15,7 @@ FATAL = '{"level":"fatal","msg":"discovery failed","error":"no such release"}'
 
 
 class CrashLoop:
-    """The only pod of a cluster, as the kubelet tells of it."""
+    """The only pod of a cluster, as the kubelet reports it."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -50,7 +50,8 @@ class CrashLoop:
 
 @pytest.fixture
 async def loop() -> CrashLoop:
-    """One member, whose version fails; the spec asks for another that it cannot go to now."""
+    """One member whose version fails, and a spec that asks for a version it cannot change to
+    now."""
     bench = Bench()
     bench.declare(size=1, version="3.6.14")
     await bench.run()
@@ -64,7 +65,7 @@ async def loop() -> CrashLoop:
 
 
 async def test_conditions_came_and_went_with_each_crash(loop: CrashLoop) -> None:
-    """So did the Event, and the status was written twice a crash."""
+    """The Event came and went too, and the status was written twice per crash."""
     bench = loop.bench
     said = {kind: bench.condition(kind) for kind in ("Blocked", "Degraded", "Progressing")}
     assert said["Blocked"]
@@ -80,8 +81,8 @@ async def test_conditions_came_and_went_with_each_crash(loop: CrashLoop) -> None
     assert not bench.kube.writes()
 
 
-async def test_one_that_runs_on_is_not_said_to_fail_for_good(loop: CrashLoop) -> None:
-    """It waits for others, say, and is not Ready."""
+async def test_a_container_that_keeps_running_is_not_reported_as_failing(loop: CrashLoop) -> None:
+    """It may wait for other members, and not be Ready."""
     await loop.runs()
     assert loop.bench.condition("Blocked")
 
@@ -91,7 +92,7 @@ async def test_one_that_runs_on_is_not_said_to_fail_for_good(loop: CrashLoop) ->
     assert "keeps failing" not in str(loop.bench.status)
 
 
-async def test_one_that_comes_up_is_told_at_once(loop: CrashLoop) -> None:
+async def test_a_container_that_comes_up_is_reported_at_once(loop: CrashLoop) -> None:
     await loop.runs()
     pod = loop.bench.kube.live(PODS, "a-0")
     pod["status"]["containerStatuses"][0]["ready"] = True

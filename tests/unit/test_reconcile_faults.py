@@ -1,4 +1,4 @@
-"""Passes whose calls fail: how that is reported, and how often they are tried again."""
+"""Passes whose requests fail: how that is reported, and how often they are tried again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def settled(bench):
 
 
 class TestRejected:
-    async def test_is_told_where_a_user_looks_and_tried_again_slowly(self, bench):
+    async def test_is_reported_to_the_user_and_tried_again_slowly(self, bench):
         error = Rejected("spec.template: Invalid value", status=422)
         bench.kube.failures["apply StatefulSet"] = [error, error]
         for _ in range(10):
@@ -65,8 +65,8 @@ class TestRejected:
         assert bench.status["phase"] == "Running"
         assert "Invalid" not in str(bench.status)
 
-    async def test_a_look_that_is_not_allowed_is_told_too(self, bench, caplog):
-        """A Role made by hand, and an operator that needs one right more than the one before."""
+    async def test_a_read_that_is_not_allowed_is_reported_too(self, bench, caplog):
+        """The Role was made by hand, and this operator needs one right more than the one before."""
         error = Rejected('services "a" is forbidden: cannot get', status=403)
         bench.kube.failures["get Service"] = [error] * 3
         assert [await bench.once() for _ in range(3)] == [REJECTED_SECONDS] * 3
@@ -87,7 +87,7 @@ class TestRejected:
             Rejected('namespaces "default" not found', status=404),
         ],
     )
-    async def test_because_the_namespace_goes_is_no_trouble(self, bench, caplog, error):
+    async def test_a_namespace_that_is_being_deleted_is_no_trouble(self, bench, caplog, error):
         bench.kube.failures["create Secret"] = [error] * 3
         for _ in range(3):
             assert await bench.once() == REJECTED_SECONDS
@@ -96,9 +96,7 @@ class TestRejected:
         assert not bench.status
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
-    async def test_each_object_that_goes_with_its_namespace_is_not_put_back_in_vain(
-        self, bench, caplog
-    ):
+    async def test_no_object_is_put_back_in_a_namespace_that_is_being_deleted(self, bench, caplog):
         caplog.set_level(logging.INFO)
         bench.declare(size=1)
         await bench.run()
@@ -120,7 +118,7 @@ class TestRejected:
         [said] = [one.getMessage() for one in caplog.records if one.name.endswith("report")]
         assert "the namespace to be gone" in said
 
-    async def test_because_the_namespace_went_does_not_hold_up_the_next_cluster_of_the_name(
+    async def test_a_deleted_namespace_does_not_hold_up_a_new_cluster_with_the_same_name(
         self, bench
     ):
         error = Rejected("namespace default is being terminated", status=403)
@@ -138,12 +136,12 @@ class TestRejected:
         assert not [record for record in caplog.records if record.exc_info]
         assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) == 1
 
-    async def test_status_of_a_cluster_that_is_gone_is_no_error(self, bench, caplog):
+    async def test_of_the_status_of_a_deleted_cluster_is_no_error(self, bench, caplog):
         bench.kube.failures["apply EtcdCluster/status"] = [Rejected("not found", status=404)]
         await bench.once()
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
-    async def test_status_is_logged_and_the_work_goes_on(self, bench, caplog):
+    async def test_of_the_status_is_logged_and_the_work_continues(self, bench, caplog):
         bench.kube.failures["apply EtcdCluster/status"] = [Rejected("bad", status=422)] * 99
         for _ in range(30):
             await bench.once()
@@ -151,8 +149,9 @@ class TestRejected:
         assert "status was rejected" in caplog.text
         assert len(bench.start.taken) == 3
 
-    async def test_status_is_logged_once_and_written_twice_a_minute(self, bench, caplog):
-        """As where the operator's Role is gone, and each second's wait would say so again."""
+    async def test_of_the_status_is_logged_once_and_tried_twice_a_minute(self, bench, caplog):
+        """As if the operator's Role is gone: each second's wait would be written and logged
+        again."""
         bench.kube.failures["apply EtcdCluster/status"] = [Rejected("no", status=403)] * 10
         for _ in range(90):
             await bench.once()
@@ -168,16 +167,16 @@ class TestRejected:
 
 
 class TestUnavailable:
-    async def test_goes_to_the_queue_which_backs_off(self, bench):
+    async def test_is_left_to_the_queue_which_backs_off(self, bench):
         bench.kube.failures["create Secret"] = [Unavailable("late")]
         with pytest.raises(Unavailable):
             await bench.once()
         await bench.run()
         assert bench.status["phase"] == "Running"
 
-    async def test_again_and_again_it_is_told(self, bench):
-        """As where a webhook is down that is asked about StatefulSets: to the operator that is an
-        API server which does not answer, and the status would never say a word of it."""
+    async def test_is_reported_if_it_goes_on(self, bench):
+        """For example if a webhook for StatefulSets is down. To the operator it looks like an API
+        server that does not answer, and the status would never say so."""
         error = Unavailable("failed calling webhook", status=500)
         bench.kube.failures["apply StatefulSet"] = [error] * 8
         told = []
@@ -191,8 +190,8 @@ class TestUnavailable:
         assert bench.status["phase"] == "Running"
         assert "webhook" not in str(bench.status)
 
-    async def test_when_it_happened_all_the_same_nothing_is_done_twice(self, bench):
-        """A create whose answer is lost: the next pass must find the Secret, not make another."""
+    async def test_a_write_whose_answer_was_lost_is_not_repeated(self, bench):
+        """The next pass must find the Secret that was created, and not create another."""
         real = bench.kube.create
 
         async def create(*args):
@@ -210,7 +209,7 @@ class TestUnavailable:
         assert bench.status["phase"] == "Running"
         assert bench.kube.live(SECRETS, "a-start")["data"]["key"] == key
 
-    async def test_of_a_read_before_a_name_counts_as_free_stops_the_pass(self, bench):
+    async def test_a_failed_check_for_a_free_name_stops_the_pass(self, bench):
         bench.kube.failures["get StatefulSet"] = [Unavailable("late")]
         with pytest.raises(Unavailable):
             await bench.once()
@@ -224,7 +223,7 @@ class TestConflict:
         assert bench.status["phase"] == "Running"
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
-    async def test_for_ever_is_not_a_hot_loop(self, settled):
+    async def test_again_and_again_is_not_a_hot_loop(self, settled):
         settled.kube.remove(SERVICES, "default", "a")
         settled.kube.failures["apply Service"] = [Conflict("changed", status=409)] * 100
         delays = []
@@ -238,7 +237,7 @@ class TestConflict:
 
 
 class TestTicketRefused:
-    async def test_is_told_and_not_repeated_at_once(self, bench):
+    async def test_is_reported_and_not_repeated_at_once(self, bench):
         bench.start.refusal = "this run has taken another ticket"
         delays = []
         for _ in range(12):
@@ -249,7 +248,7 @@ class TestTicketRefused:
 
 
 class TestUndone:
-    async def test_a_write_that_someone_undoes_is_slowed_down_and_told(self, settled):
+    async def test_a_write_that_somebody_undoes_is_slowed_down_and_reported(self, settled):
         for _ in range(40):
             service = settled.kube.live(SERVICES, "a")
             service["spec"]["publishNotReadyAddresses"] = False
@@ -259,7 +258,7 @@ class TestUndone:
         assert "undoes" in settled.condition("Progressing")["message"]
         assert 0 < delay <= SECONDS_PER_WRITE
 
-    async def test_it_is_tried_again_all_the_same(self, settled):
+    async def test_it_is_still_tried_again(self, settled):
         for _ in range(40):
             service = settled.kube.live(SERVICES, "a")
             service["spec"]["publishNotReadyAddresses"] = False
@@ -267,7 +266,7 @@ class TestUndone:
             settled.clock.now += await settled.once()
         assert BURST + 10 < settled.kube.calls["apply Service"] < 40
 
-    async def test_the_next_cluster_of_this_name_does_not_suffer_for_it(self, settled):
+    async def test_a_new_cluster_with_the_same_name_is_not_slowed_down(self, settled):
         for _ in range(40):
             service = settled.kube.live(SERVICES, "a")
             service["spec"]["publishNotReadyAddresses"] = False
@@ -301,8 +300,8 @@ class TestRateLimit:
         rate_limit.happened(self.STEP, SECONDS_PER_WRITE)
         assert rate_limit.pause(self.STEP, SECONDS_PER_WRITE) > 0
 
-    def test_counts_only_what_happened(self):
-        """A conflict or a refusal of etcd is not somebody undoing the write."""
+    def test_counts_only_successful_writes(self):
+        """After a conflict, or a refusal by etcd, nobody has undone the write."""
         rate_limit = RateLimit()
         assert [rate_limit.pause(self.STEP, 0.0) for _ in range(50)] == [0.0] * 50
 
@@ -317,7 +316,7 @@ class TestRateLimit:
         assert self.repeated(versioned).pause(again, 0.0) > 0
 
     def test_another_manifest_is_another_write(self):
-        """Replicas that go down from 7 to 1 in a second are six writes of one field."""
+        """Replicas that go down from 7 to 1 within a second are six writes of one field."""
         rate_limit = RateLimit()
         for replicas in range(7, 0, -1):
             step = ApplyChild("StatefulSet", "a", {"spec": {"replicas": replicas}}, "size is 1")
@@ -336,7 +335,7 @@ class TestRateLimit:
                 assert rate_limit.pause(step, 0.0) == 0.0
                 rate_limit.happened(step, 0.0)
 
-    def test_a_member_added_and_removed_in_circles_is(self):
+    def test_a_member_that_is_added_and_removed_in_circles_is(self):
         leader = Leader("10.0.0.1", 1, 2)
         add = MemberAddLearner(leader, "http://a-3:2380", "size is 5")
         rate_limit = RateLimit()
@@ -345,7 +344,7 @@ class TestRateLimit:
             rate_limit.happened(MemberRemove(leader, n, f"a-3 ({n}) does not start"), 0.0)
         assert rate_limit.pause(add, 0.0) > 0
 
-    def test_a_pod_deleted_in_circles_is(self):
+    def test_a_pod_that_is_deleted_in_circles_is(self):
         step = DeletePod("a-3", "uid-1", "1", "it keeps failing")
         again = replace(step, uid="uid-7", resource_version="9")
         assert self.repeated(step).pause(again, 0.0) > 0
@@ -360,7 +359,7 @@ class TestUnexpected:
         monkeypatch.setattr(reconcile, "decide", decide)
         return bench
 
-    async def test_is_a_condition_and_growing_patience(self, broken):
+    async def test_is_a_condition_and_tried_less_and_less_often(self, broken):
         delays = [await broken.once() for _ in range(10)]
         assert delays == sorted(delays)
         assert delays[0] < 1
@@ -373,14 +372,14 @@ class TestUnexpected:
             await broken.once()
         assert len([record for record in caplog.records if record.exc_info]) == 1
 
-    async def test_is_forgotten_when_it_is_over(self, broken, monkeypatch):
+    async def test_is_forgotten_once_it_is_over(self, broken, monkeypatch):
         await broken.once()
         monkeypatch.undo()
         await broken.run()
         assert broken.status["phase"] == "Running"
         assert "nobody thought of" not in str(broken.status)
 
-    async def test_in_reading_the_objects_too(self, bench):
+    async def test_also_while_reading_the_objects(self, bench):
         await bench.run()
         broken = bench.kube.live(SERVICES, "a")
         broken["metadata"]["ownerReferences"] = ["nonsense"]
@@ -390,8 +389,9 @@ class TestUnexpected:
 
 
 class TestStatus:
-    async def test_that_the_api_server_prunes_is_not_written_for_ever(self, bench):
-        """An older CRD, upgraded after the operator: fields that it does not know are dropped."""
+    async def test_with_fields_that_the_api_server_drops_is_not_written_in_a_loop(self, bench):
+        """An older CRD, which is upgraded after the operator, drops fields that it does not
+        know."""
         real = bench.kube.apply
 
         async def apply(resource, manifest, *, status=False):
@@ -408,7 +408,7 @@ class TestStatus:
             await bench.once()
         assert not bench.kube.calls
 
-    async def test_is_not_written_twice_because_the_watch_is_late(self, bench):
+    async def test_is_not_written_twice_if_the_watch_is_late(self, bench):
         await bench.run()
         pod = bench.kube.live(PODS, "a-1")
         bench.kube.put(PODS, {**pod, "status": {**pod["status"], "conditions": []}})
@@ -419,13 +419,13 @@ class TestStatus:
             bench.clock.now += 2
         assert bench.kube.calls == {"apply EtcdCluster/status": 1}
 
-    async def test_that_someone_wiped_is_written_again(self, settled):
+    async def test_is_written_again_after_somebody_wiped_it(self, settled):
         settled.kube.put(ETCD_CLUSTERS, {**settled.body, "status": {}})
         await settled.once()
         assert settled.status["phase"] == "Running"
         assert settled.status["clusterID"]
 
-    async def test_of_another_cluster_of_this_name_is_not_written(self, bench):
+    async def test_is_not_written_to_another_cluster_with_the_same_name(self, bench):
         def replaced():
             bench.kube.remove(ETCD_CLUSTERS, "default", "a")
             bench.declare(size=5)
@@ -434,13 +434,13 @@ class TestStatus:
         await bench.once()
         assert not bench.status
 
-    async def test_is_not_written_on_every_step_of_a_chain(self, bench):
+    async def test_is_not_written_at_every_step_of_a_chain(self, bench):
         bench.declare(size=7)
         await bench.run(200)
         assert bench.kube.calls["apply EtcdCluster/status"] <= 5
         assert bench.kube.writes().total() > 15
 
-    async def test_grows_no_older_than_a_second_in_a_long_chain(self, bench):
+    async def test_is_never_older_than_a_second_in_a_long_chain(self, bench):
         bench.declare(size=7)
         for _ in range(30):
             before = bench.kube.writes().total()
@@ -451,7 +451,7 @@ class TestStatus:
                 log = [one for one in bench.kube.log if not one.startswith("patch Pod")]
                 assert log[-1].startswith("apply EtcdCluster/status")
 
-    async def test_that_differs_in_its_details_is_written_once_a_second(self, settled):
+    async def test_with_different_details_is_written_once_a_second(self, settled):
         await _touch(settled, "one")
         first = settled.kube.calls["apply EtcdCluster/status"]
         delay = await _touch(settled, "two")
@@ -464,13 +464,13 @@ class TestStatus:
 
 
 async def _touch(bench, words):
-    """Pod a-1 fails at something else."""
+    """Pod a-1 fails with another error."""
     pod = bench.kube.live(PODS, "a-1")
     status = {**pod["status"], "conditions": [], "phase": "Failed", "message": words}
     bench.kube.put(PODS, {**pod, "status": status})
     return await bench.once()
 
 
-async def test_a_key_that_nobody_knows_is_nothing_to_do(bench):
+async def test_an_unknown_key_is_nothing_to_do(bench):
     assert await bench.reconciler.reconcile(("default", "b")) is None
     assert await bench.reconciler.reconcile(KEY) is not None

@@ -1,4 +1,4 @@
-"""Passes over a cluster of which one object is refused or altered each time: the rest continues."""
+"""Passes over a cluster of which one object is refused or changed each time: the rest continues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def settled(bench):
 
 
 async def live(bench, seconds):
-    """The world and the operator go on for so long, whatever comes."""
+    """Runs the world and the operator for so many seconds, whatever happens."""
     ends = bench.clock.now + seconds
     while bench.clock.now < ends:
         delay = 1.0
@@ -56,7 +56,7 @@ def unreadable(resource):
 
 @pytest.mark.parametrize("resource", [NETWORK_POLICIES, DISRUPTION_BUDGETS])
 class TestUnreadable:
-    """Somebody took the rule out of the operator's Role."""
+    """Somebody removed the rule from the operator's Role."""
 
     def taken_away(self, bench, resource):
         for verb in ("get", "list", "apply"):
@@ -75,7 +75,9 @@ class TestUnreadable:
         said = [words for _, reason, words in bench.events.posted if reason == "StepFailed"]
         assert any("cannot get resource" in words for words in said)
 
-    async def test_a_settled_one_stopped_when_its_object_was_seen_no_more(self, settled, resource):
+    async def test_a_settled_cluster_stopped_when_its_object_could_not_be_seen(
+        self, settled, resource
+    ):
         self.taken_away(settled, resource)
         settled.store.drop(resource, "default")
         body = settled.body
@@ -87,7 +89,7 @@ class TestUnreadable:
         assert template["metadata"]["labels"]["edited"] == "yes"
         assert "cannot get resource" in settled.condition("Progressing")["message"]
 
-    async def test_it_is_asked_for_no_more_often_than_what_is_refused(self, bench, resource):
+    async def test_it_is_read_no_more_often_than_a_refused_object_is_written(self, bench, resource):
         self.taken_away(bench, resource)
         await live(bench, 20)
         bench.kube.calls.clear()
@@ -97,7 +99,9 @@ class TestUnreadable:
         assert 5 <= bench.kube.calls[f"get {resource.kind}"] <= 22
         assert not bench.kube.calls[f"apply {resource.kind}"]
 
-    async def test_given_back_it_is_made_and_nothing_is_said_any_more(self, bench, resource):
+    async def test_once_the_right_is_back_it_is_created_and_nothing_is_reported(
+        self, bench, resource
+    ):
         self.taken_away(bench, resource)
         await live(bench, 20)
         bench.kube.failures.clear()
@@ -109,7 +113,7 @@ class TestUnreadable:
 
 
 class TestRefused:
-    async def test_the_cluster_forms_and_says_what_it_lacks(self, bench):
+    async def test_the_cluster_forms_and_reports_what_it_lacks(self, bench):
         bench.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
         await live(bench, 20)
 
@@ -147,7 +151,7 @@ class TestRefused:
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
         assert len([one for one in caplog.records if one.name.endswith("report")]) <= 1
 
-    async def test_an_edit_is_carried_out_meanwhile(self, settled):
+    async def test_an_edit_is_applied_meanwhile(self, settled):
         settled.kube.remove(NETWORK_POLICIES, "default", "a")
         settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
         settled.declare(size=4)
@@ -168,8 +172,8 @@ class TestRefused:
 
         assert settled.kube.calls["apply NetworkPolicy"] == 2
 
-    async def test_for_other_words_each_time_is_not_a_hot_loop(self, settled, monkeypatch):
-        """Whatever renders another manifest at each look must not ask as fast as it is refused."""
+    async def test_with_a_different_error_each_time_is_not_a_hot_loop(self, settled, monkeypatch):
+        """If each look renders another manifest, it must not be sent as fast as it is refused."""
         settled.kube.remove(NETWORK_POLICIES, "default", "a")
         settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
         monkeypatch.setattr("etcd_stateful.manifests.put_off.PutOff.is_of", lambda *_: False)
@@ -178,7 +182,7 @@ class TestRefused:
 
         assert settled.kube.calls["apply NetworkPolicy"] < 20
 
-    async def test_where_the_namespace_ends_it_is_no_trouble(self, settled):
+    async def test_in_a_namespace_that_is_being_deleted_it_is_no_trouble(self, settled):
         settled.kube.remove(NETWORK_POLICIES, "default", "a")
         error = Rejected("cannot create: namespace default is being terminated", status=403)
         settled.kube.failures["apply NetworkPolicy"] = [error]
@@ -188,9 +192,9 @@ class TestRefused:
 
 
 class TestWebhookDown:
-    """To the operator that is an API server which does not answer."""
+    """To the operator it looks like an API server that does not answer."""
 
-    async def test_the_rest_goes_on_after_a_few_tries(self, bench):
+    async def test_the_rest_continues_after_a_few_attempts(self, bench):
         bench.kube.failures["apply NetworkPolicy"] = [DOWN] * 99
         await live(bench, 40)
 
@@ -200,7 +204,7 @@ class TestWebhookDown:
         await live(bench, REJECTED_SECONDS + 1)
         assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
-    async def test_what_members_need_is_waited_for(self, bench):
+    async def test_an_object_that_members_need_is_waited_for(self, bench):
         bench.kube.failures["apply Service"] = [DOWN] * 99
         await live(bench, 40)
 
@@ -209,7 +213,9 @@ class TestWebhookDown:
 
 
 class TestUndone:
-    async def test_a_stateful_set_that_a_webhook_rewrites_keeps_nobody_from_a_ticket(self, settled):
+    async def test_a_stateful_set_that_a_webhook_rewrites_keeps_no_pod_from_its_ticket(
+        self, settled
+    ):
         await self._with_a_webhook(settled)
         settled.nodes.kill("a-1")
         await live(settled, 30)
@@ -224,8 +230,8 @@ class TestUndone:
         await live(settled, 10 * SECONDS_PER_WRITE)
         assert 8 <= settled.kube.calls["apply StatefulSet"] <= 12
 
-    async def test_users_are_still_made(self, settled):
-        """What comes last is not kept waiting for ever."""
+    async def test_users_are_still_created(self, settled):
+        """The last steps are not kept waiting for good."""
         await self._with_a_webhook(settled)
         policy = settled.kube.live(NETWORK_POLICIES, "a")
         settled.kube.put(NETWORK_POLICIES, {**policy, "spec": {**policy["spec"], "ingress": []}})

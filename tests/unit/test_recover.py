@@ -1,6 +1,5 @@
-"""The containers of the recovery Job: their decisions about a volume, and that they may die at any
-point. With real etcd: tests/integration/start/test_recovery_etcd.py.
-"""
+"""The containers of the recovery Job: what they decide about a volume, and that they may die at any
+point. With real etcd: tests/integration/start/test_recovery_etcd.py."""
 
 from __future__ import annotations
 
@@ -98,8 +97,8 @@ class TestHowFarAVolumeHasCome:
         assert isinstance(verdict, WrongVolume)
         assert words in verdict.why
 
-    def test_a_marker_of_the_new_epoch_that_is_aside_is_none(self) -> None:
-        """Nobody puts it there; who knows what has happened since."""
+    def test_a_marker_of_the_new_epoch_that_is_set_aside_is_refused(self) -> None:
+        """No container ever sets one aside, so nothing is known about such a volume."""
         assert isinstance(inspect(ORDER, facts(None), AFTER), WrongVolume)
 
     @pytest.mark.parametrize("noise", [b"", b"{}", b"[]", b"\xff\xfe", b"{" * 2000, b"x" * 9999])
@@ -196,7 +195,7 @@ class TestTheOrder:
 
 
 class TestLeftOvers:
-    def test_are_all_but_the_survivor(self) -> None:
+    def test_are_all_members_but_the_survivor(self) -> None:
         listed = [{"ID": str(MEMBER_ID)}, {"ID": "9"}, {"ID": "5", "isLearner": True}]
 
         assert left_over(ORDER, listed) == [5, 9]
@@ -211,7 +210,7 @@ class TestLeftOvers:
 
 
 class Etcd:
-    """What `finish` talks to: a member that answers, perhaps not at once, until it is told to
+    """A member that `finish` talks to. It answers, perhaps after a while, until it is told to
     stop."""
 
     def __init__(self, root: Path) -> None:
@@ -275,7 +274,7 @@ JOURNAL = Journal("/nowhere", "recover")
 
 
 def run(root: Path, etcd: Etcd) -> None:
-    """The Job's pod from its beginning to its end."""
+    """Runs the Job's pod from beginning to end."""
     prepare.prepare(ORDER, str(root), JOURNAL)
     etcd.running = True
     Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
@@ -300,7 +299,7 @@ class TestTheJob:
             verdict = rules.inspect(replace(SETTINGS, epoch=epoch), volume_facts(root))
             assert isinstance(verdict, rules.Wait)
 
-    def test_a_second_run_does_not_force_anything(self, root: Path, etcd: Etcd) -> None:
+    def test_a_second_run_forces_no_new_cluster(self, root: Path, etcd: Etcd) -> None:
         run(root, etcd)
         prepare.prepare(ORDER, str(root), JOURNAL)
 
@@ -310,7 +309,7 @@ class TestTheJob:
         assert (root / marker.FILE).read_bytes() == AFTER
         assert etcd.calls == []
 
-    def test_members_that_etcd_left_are_removed(self, root: Path, etcd: Etcd) -> None:
+    def test_members_that_are_still_listed_are_removed(self, root: Path, etcd: Etcd) -> None:
         etcd.members = [5, MEMBER_ID, 9]
 
         run(root, etcd)
@@ -318,7 +317,7 @@ class TestTheJob:
         assert etcd.members == [MEMBER_ID]
 
     @pytest.mark.parametrize("ids", [(7, CLUSTER_ID), (MEMBER_ID, 7)])
-    def test_somebody_else_at_the_port(self, root: Path, etcd: Etcd, ids: tuple[int, int]) -> None:
+    def test_another_server_at_the_port(self, root: Path, etcd: Etcd, ids: tuple[int, int]) -> None:
         etcd.ids = ids
 
         with pytest.raises(Undone, match="etcd runs as member"):
@@ -342,11 +341,11 @@ class TestTheJob:
         assert not (root / marker.FILE).exists()
 
     @pytest.mark.parametrize("again", [[], [4_000_002]], ids=["gone", "restarted"])
-    def test_an_etcd_that_had_ended_by_itself_counted_as_stopped(
+    def test_an_etcd_that_ended_by_itself_counted_as_stopped(
         self, root: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch, again: list[int]
     ) -> None:
-        """Killed for want of memory, it may not have written that it is alone: the member would
-        wait for the votes of those that are gone."""
+        """Killed for lack of memory, it may not have written yet that it is the only member. The
+        member would then wait for votes of members that are gone."""
         prepare.prepare(ORDER, str(root), JOURNAL)
         ended: list[str] = []
 
@@ -378,7 +377,7 @@ class TestTheJob:
             job.run()
         assert not (root / marker.FILE).exists()
 
-    def test_finish_alone_does_nothing(self, root: Path, etcd: Etcd) -> None:
+    def test_finish_without_prepare_does_nothing(self, root: Path, etcd: Etcd) -> None:
         with pytest.raises(Undone, match="not prepared"):
             Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
         assert etcd.running
@@ -386,7 +385,7 @@ class TestTheJob:
 
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
     @pytest.mark.parametrize("point", range(1, 7))
-    def test_a_run_that_ends_anywhere_is_finished_by_the_next(
+    def test_a_run_that_dies_anywhere_is_finished_by_the_next(
         self, root: Path, etcd: Etcd, point: int, after: bool
     ) -> None:
         with pytest.MonkeyPatch.context() as patches:
@@ -427,10 +426,11 @@ class TestTheJob:
         (root / ASIDE).unlink()
         assert entry.run("prepare", ORDER, str(root), JOURNAL) == REFUSED_EXIT
         monkeypatch.delenv("RECOVERY", raising=False)
-        monkeypatch.setattr(entry, "exit_on_sigterm", lambda: None)  # Else all tests would heed it.
+        # Otherwise every later test would react to SIGTERM.
+        monkeypatch.setattr(entry, "exit_on_sigterm", lambda: None)
         assert entry.main(["prepare"]) == 2
 
-    def test_why_a_volume_could_not_be_looked_at_was_not_said(
+    def test_the_reason_why_a_volume_could_not_be_read_was_not_reported(
         self, root: Path, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         end = tmp_path_factory.mktemp("end") / "message"
@@ -440,14 +440,14 @@ class TestTheJob:
 
         assert end.read_text() == f"not recovered yet: {root}/nowhere: No such file or directory"
 
-    def test_a_pipe_in_the_place_of_the_marker_aside_held_the_job_up_for_ever(
+    def test_a_pipe_in_place_of_the_marker_that_is_set_aside_blocked_the_job(
         self, root: Path
     ) -> None:
         os.mkfifo(root / ASIDE)
 
         assert entry.run("prepare", ORDER, str(root), JOURNAL) == 1
 
-    def test_a_marker_aside_that_cannot_be_read_is_tried_again(self, root: Path) -> None:
+    def test_an_unreadable_marker_that_is_set_aside_is_tried_again(self, root: Path) -> None:
         (root / ASIDE).mkdir()
 
         assert entry.run("prepare", ORDER, str(root), JOURNAL) == 1
@@ -475,7 +475,7 @@ def volume_facts(root: Path) -> rules.VolumeFacts:
 
 
 class TestProcesses:
-    def test_are_found_by_the_very_path_of_their_configuration(self, tmp_path: Path) -> None:
+    def test_are_found_by_the_exact_path_of_their_configuration(self, tmp_path: Path) -> None:
         path = f"{tmp_path}/{recover.CONFIG_PATH}"
         code = "import time; time.sleep(60)"
         words = [sys.executable, "-c", code, f"--config-file={path}"]
@@ -492,7 +492,7 @@ class TestProcesses:
                 process.wait()
             assert processes(path) == []
 
-    def test_this_one_is_not_among_them(self) -> None:
+    def test_this_process_is_not_among_them(self) -> None:
         assert os.getpid() not in processes("")
 
 
@@ -532,7 +532,7 @@ class _Guarded(_Answers):
 
 @contextlib.contextmanager
 def guarded(password: str, fails: str = "") -> Iterator[int]:
-    """`fails`: how each try to log in ends, in etcd's words."""
+    """`fails`: etcd's error to each attempt to log in."""
     handler = type("Handler", (_Guarded,), {"password": password, "fails": fails})
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -555,7 +555,7 @@ class TestTheGateway:
             (403, b"", Undone),
         ],
     )
-    def test_what_is_waited_for_and_what_is_not(
+    def test_which_answers_are_tried_again(
         self, status: int, text: bytes, comes_to: type[Exception]
     ) -> None:
         handler = type("Handler", (_Answers,), {"status": status, "text": text})
@@ -574,9 +574,7 @@ class TestTheGateway:
 
         assert answer == {"leader": "1"}
 
-    def test_a_password_that_etcd_does_not_know_is_said_and_never_shown(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_wrong_password_is_reported_and_never_printed(self, tmp_path: Path) -> None:
         file = tmp_path / "password"
         file.write_text("another")
         with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret") as said:
@@ -584,10 +582,8 @@ class TestTheGateway:
 
         assert "another" not in str(said.value)
 
-    def test_of_a_root_that_was_made_without_a_password_the_way_out_is_said(
-        self, tmp_path: Path
-    ) -> None:
-        """etcd has no code for it, so to the gateway it is a 500, as what passes is."""
+    def test_a_root_without_a_password_is_reported_with_what_to_do(self, tmp_path: Path) -> None:
+        """etcd has no code for this, so the gateway answers 500, as for errors that pass."""
         file = tmp_path / "password"
         file.write_text("r-1")
         words = "auth: authentication failed, password was given for no password user"
@@ -596,15 +592,15 @@ class TestTheGateway:
 
         assert "without one" in str(said.value)
 
-    def test_without_a_password_what_is_missing_is_said(self, tmp_path: Path) -> None:
+    def test_without_a_password_the_missing_setting_is_reported(self, tmp_path: Path) -> None:
         with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret"):
             Gateway(port, str(tmp_path / "none")).call("maintenance/status", {})
 
     @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
-    def test_a_proxy_of_the_environment_was_told_the_password_of_root(
+    def test_a_proxy_in_the_environment_was_sent_roots_password(
         self, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Admission may give each pod one, and the proxy knows no loopback of ours either."""
+        """Admission may set a proxy in every pod, and a proxy cannot reach our loopback anyway."""
         asked: list[str] = []
 
         class Proxy(_Answers):
@@ -617,7 +613,7 @@ class TestTheGateway:
         with guarded("r-1") as port, http.server.HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
             threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
             monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.server_port}")
-            monkeypatch.setattr(urllib.request, "_opener", None)  # as at the start of a process
+            monkeypatch.setattr(urllib.request, "_opener", None)  # as when the process starts
             answer = Gateway(port, str(file)).call("maintenance/status", {})
             proxy.shutdown()
 
@@ -627,8 +623,8 @@ class TestTheGateway:
     @pytest.mark.parametrize(
         "text", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"\x15\3\1\n"]
     )
-    def test_an_answer_that_is_cut_short_ended_in_a_traceback(self, text: bytes) -> None:
-        """As of an etcd that ends while it speaks. The Job has few tries."""
+    def test_a_truncated_answer_ended_in_a_traceback(self, text: bytes) -> None:
+        """For example from an etcd that ends while it answers. The Job has few attempts."""
 
         class Ends(_Answers):
             def do_POST(self) -> None:
@@ -641,6 +637,6 @@ class TestTheGateway:
                 Gateway(server.server_port).call("maintenance/status", {})
             thread.join()
 
-    def test_nobody_there(self) -> None:
+    def test_a_port_without_a_server(self) -> None:
         with pytest.raises(Silent):
             Gateway(1).call("maintenance/status", {})

@@ -31,7 +31,7 @@ def with_pod(seen: Observation, ordinal: int, **change: Any) -> Observation:
 
 
 def waiting(seen: Observation, ordinal: int, finding: Finding, **change: Any) -> Observation:
-    """`start` of a pod that was made anew has found this."""
+    """The pod was recreated, and its `start` reports this finding."""
     statuses = {at: status for at, status in seen.statuses.items() if at != ordinal}
     said = {"in_start": True, "etcd_started": False, "ready": False}
     answer = StartAnswer("run", finding)
@@ -39,9 +39,9 @@ def waiting(seen: Observation, ordinal: int, finding: Finding, **change: Any) ->
 
 
 class TestBeforeTheEpochIsRaised:
-    def test_a_quorum_of_pods_that_are_stopping_is_no_lost_one(self) -> None:
-        """The operator had stopped all and was cut off; the silent node was back before they had
-        stopped, and those that were Ready no longer counted."""
+    def test_a_quorum_of_stopping_pods_is_not_a_lost_quorum(self) -> None:
+        """The operator had stopped all pods and was then cut off. The node that had been silent was
+        back before they had stopped, and the pods that were Ready did not count any more."""
         world = formed()
         world.ask(1)
         seen = replace(world.observe(), etcd=None, statuses={})
@@ -50,8 +50,8 @@ class TestBeforeTheEpochIsRaised:
         assert any(pod.ready for pod in stopping.pods)
         assert survivor.accepted(stopping) is None
 
-    def test_a_budget_that_is_made_while_all_stop_keeps_a_quorum(self) -> None:
-        """The word may still be taken back, and they start with it."""
+    def test_a_budget_created_while_all_pods_stop_keeps_a_quorum(self) -> None:
+        """The recovery may still be taken back, and then the pods start with this budget."""
         world = lost()
         world.ask(1)
         seen = replace(world.observe(), disruption_budget=None)
@@ -61,8 +61,9 @@ class TestBeforeTheEpochIsRaised:
 
 
 class TestWhenTheSurvivorStarts:
-    def test_no_human_is_called_while_it_has_yet_to_lead_itself(self) -> None:
-        """It answered, the others waited empty: that looked like another lost quorum."""
+    def test_the_survivor_is_waited_for_until_it_leads_itself(self) -> None:
+        """It answered while the others waited with empty volumes, which looked like another lost
+        quorum."""
         world = lost()
         world.ask(1)
         while True:
@@ -80,7 +81,7 @@ class TestWhenTheSurvivorStarts:
         assert isinstance(step, Wait), step
         assert "a quorum to answer" in step.reason
 
-    def test_a_human_is_called_when_those_who_joined_are_lost(self) -> None:
+    def test_a_human_is_needed_if_the_members_that_joined_are_lost(self) -> None:
         world = recovered()
         seen = world.observe()
         alone = {1: replace(seen.statuses[1], leader_id=0)}
@@ -93,11 +94,11 @@ class TestWhenTheSurvivorStarts:
         assert step.reason == "QuorumLost"
 
     @pytest.mark.parametrize("answers", [True, False])
-    def test_a_human_is_called_when_those_who_joined_have_lost_their_claims(
+    def test_a_human_is_needed_if_the_members_that_joined_have_lost_their_claims(
         self, answers: bool
     ) -> None:
-        """Without its record nothing tells a claim from that of somebody who never was a member: it
-        looked like a survivor that is about to begin, and was waited for without end."""
+        """A claim without a record looks like one that never had a member. So this looked like a
+        survivor that is about to start, and was waited for without end."""
         seen = recovered().observe()
         alone = {1: replace(seen.statuses[1], leader_id=0)} if answers else {}
         anew = [replace(one, uid=f"{one.uid}-anew", record=None) for one in seen.claims]
@@ -116,9 +117,9 @@ class TestPodsAndVolumesOfBefore:
     @pytest.mark.parametrize(
         "finding", [Finding("foreign-data", "the marker is of epoch 2, not 1"), Finding("no-data")]
     )
-    def test_a_pod_of_the_epoch_before_is_made_again(self, finding: Finding) -> None:
-        """From a backup of Kubernetes' objects: it took no ticket of this epoch, and was given it
-        again and again."""
+    def test_a_pod_of_an_earlier_epoch_is_recreated(self, finding: Finding) -> None:
+        """It was restored with the other Kubernetes objects. It refused the ticket of this epoch,
+        and was sent it again and again."""
         seen = recovered().observe()
         restored = waiting(seen, 0, finding, epoch=1, revision="of before")
 
@@ -127,14 +128,14 @@ class TestPodsAndVolumesOfBefore:
         assert isinstance(step, DeletePod), step
         assert step.name == "c-0"
 
-    def test_one_that_says_nothing_of_its_epoch_is_left_alone(self) -> None:
+    def test_a_pod_without_an_epoch_is_left_alone(self) -> None:
         seen = with_pod(recovered().observe(), 0, revision="of before")
 
         assert decide(seen) == Settled()
 
-    def test_a_volume_of_before_that_the_recovery_left_is_deleted(self) -> None:
-        """The Secret was lost before the claims of the others were gone, and with it the word that
-        they were to go."""
+    def test_a_volume_of_an_earlier_epoch_that_the_recovery_left_is_deleted(self) -> None:
+        """The Secret was lost before the other claims were deleted, and with it the record that
+        they were to be deleted."""
         seen = recovered().observe()
         assert seen.etcd is not None
         left = next(one for one in seen.claims if one.ordinal == 2)
@@ -152,9 +153,9 @@ class TestPodsAndVolumesOfBefore:
         assert step.name == "data-c-2"
 
 
-def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() -> None:
-    """The Secret, and all that had the new epoch in it, were lost while the Job worked: the volume
-    was called another's, and nothing said that the recovery can be asked for once more."""
+def test_an_unrecorded_recovery_is_reported_with_what_to_do() -> None:
+    """The Secret was lost while the Job ran, and with it everything that had the new epoch. The
+    volume was reported as foreign, and not that the recovery can be requested again."""
     world = lost()
     finding = Finding("foreign-data", "the marker is of epoch 2, not 1", world.cluster.uid, 2)
 
@@ -175,7 +176,9 @@ def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() ->
     ("settings", "epoch"),
     [('{"epoch": 3}', 3), ("{}", None), ("no JSON", None), ('{"epoch": "3"}', None), (None, None)],
 )
-def test_the_epoch_of_a_pod_is_read_off_its_start(settings: str | None, epoch: int | None) -> None:
+def test_the_epoch_of_a_pod_is_read_from_the_settings_of_its_start(
+    settings: str | None, epoch: int | None
+) -> None:
     start = {"name": "start", "env": [{"name": "START_SETTINGS", "value": settings}]}
 
     assert epoch_in({"initContainers": [start]}) == epoch

@@ -57,8 +57,9 @@ class TestTheManifest:
         ]
         assert "ports" not in etcd
 
-    def test_why_etcd_failed_in_it_was_in_its_log_alone(self) -> None:
-        """Whether the data is damaged decides on another survivor, and status.plan is to say so."""
+    def test_the_reason_why_its_etcd_failed_was_only_in_the_log(self) -> None:
+        """Whether the data is damaged decides on another survivor, and status.plan should say
+        so."""
         etcd = containers(job(etcdEnv=[{"name": "ETCD_MAX_TXN_OPS", "value": "256"}]))["etcd"]
 
         assert etcd["terminationMessagePolicy"] == "FallbackToLogsOnError"
@@ -96,7 +97,7 @@ class TestTheManifest:
         assert spec["podReplacementPolicy"] == "Failed"
         assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
-    def test_evictions_do_not_use_up_its_tries(self) -> None:
+    def test_evictions_do_not_count_as_attempts(self) -> None:
         """Nodes were drained one after another, and the recovery had failed."""
         rules = job()["spec"]["podFailurePolicy"]["rules"]
 
@@ -142,7 +143,7 @@ class TestTheManifest:
         ):
             assert spec[key] == member[key], key
 
-    def test_it_fits_where_a_member_did(self) -> None:
+    def test_it_fits_where_a_member_fits(self) -> None:
         found = containers(job(resources=RESOURCES))
 
         assert found["etcd"]["resources"] == RESOURCES
@@ -150,7 +151,7 @@ class TestTheManifest:
         assert found["finish"]["resources"]["requests"] == {"cpu": "200m", "memory": "128Mi"}
         assert not any("resources" in one for one in containers(job()).values())
 
-    def test_no_service_leads_to_it_and_no_stateful_set_adopts_it(self) -> None:
+    def test_no_service_or_stateful_set_selects_its_pod(self) -> None:
         labels = job(labels={"team": "a"})["spec"]["template"]["metadata"]["labels"]
 
         assert not naming.selector("c").items() <= labels.items()
@@ -164,8 +165,8 @@ class TestTheManifest:
 
         assert len(made["metadata"]["name"]) <= 63
 
-    def test_it_is_what_its_containers_read(self) -> None:
-        """And the settings are those of the pod to come, but for where it runs."""
+    def test_its_containers_can_read_their_settings(self) -> None:
+        """They are the settings of the member's pod, apart from those about where it runs."""
         for name in ("prepare", "finish"):
             given = {one["name"]: one.get("value", "pod") for one in containers(job())[name]["env"]}
             order = parse_order(given)
@@ -178,7 +179,7 @@ class TestTheManifest:
             said = {one["name"]: one.get("value") for one in start["env"]}
             assert json.loads(given["START_SETTINGS"]) == json.loads(said["START_SETTINGS"])
 
-    def test_it_has_no_key(self) -> None:
+    def test_it_does_not_get_the_ticket_key(self) -> None:
         assert "secret" not in json.dumps(job()).lower()
 
 
@@ -210,9 +211,7 @@ class TestWhatIsAsked:
         assert (seen.job, seen.occupants) == (None, ())
 
     @pytest.mark.parametrize(("phase", "calls"), [("Pending", 1), ("Succeeded", 0)])
-    async def test_a_job_that_came_too_late_for_it_and_has_a_pod(
-        self, kube: FakeKube, phase: str, calls: int
-    ) -> None:
+    async def test_a_late_job_that_has_a_pod(self, kube: FakeKube, phase: str, calls: int) -> None:
         pods = self.made(kube)["spec"]["template"]["metadata"]["labels"]
         metadata = {
             "name": "c-recovery-x",
@@ -229,7 +228,7 @@ class TestWhatIsAsked:
         assert kube.calls.get("get Job", 0) == calls
         assert (seen.job is not None) == bool(calls)
 
-    async def test_the_job_and_every_place_by_name(self, kube: FakeKube) -> None:
+    async def test_the_job_and_every_pod_are_read_by_name(self, kube: FakeKube) -> None:
         seen = await self.look(kube)
 
         assert kube.calls == {"get Job": 1, "get Pod": 3}
@@ -245,8 +244,8 @@ class TestWhatIsAsked:
         assert (found.state, found.deleting, found.stranger) == ("running", False, "")
         assert found.spec_hash == parse_cluster(body(3)).template_hash
 
-    async def test_the_claim_that_a_restores_job_fills(self, kube: FakeKube) -> None:
-        """Without it the planner would make that Job again and again."""
+    async def test_the_claim_that_a_restore_job_fills(self, kube: FakeKube) -> None:
+        """Without it the planner would create that Job again and again."""
         raw = self.made(kube)
         raw["metadata"]["annotations"][naming.CLAIM_UID] = "v1"
         kube.put(JOBS, raw)
@@ -277,7 +276,7 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.state == state
 
-    async def test_one_of_somebody_else(self, kube: FakeKube) -> None:
+    async def test_a_job_of_another_owner(self, kube: FakeKube) -> None:
         kube.put(JOBS, {"metadata": {"name": "c-recovery", "namespace": "ns"}})
 
         found = (await self.look(kube)).job
@@ -286,7 +285,7 @@ class TestWhatIsAsked:
         assert "nobody" in found.stranger
 
     @pytest.mark.parametrize("epoch", ["", "x", "-1", "٣", "9" * 30])
-    async def test_one_that_was_altered(self, kube: FakeKube, epoch: str) -> None:
+    async def test_a_job_that_was_altered(self, kube: FakeKube, epoch: str) -> None:
         made = self.made(kube)
         made["metadata"]["annotations"][naming.EPOCH] = epoch
         kube.put(JOBS, made)
@@ -296,7 +295,7 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.epoch == 0
 
-    async def test_a_pod_that_has_lost_its_labels_is_in_the_way(self, kube: FakeKube) -> None:
+    async def test_a_pod_without_its_labels_still_occupies_its_volume(self, kube: FakeKube) -> None:
         kube.put(PODS, {"metadata": {"name": "c-2", "namespace": "ns"}})
 
         assert (await self.look(kube)).occupants == ("c-2",)
@@ -305,7 +304,7 @@ class TestWhatIsAsked:
         ("phase", "there"),
         [("Pending", True), ("Running", True), ("", True), ("Succeeded", False), ("Failed", False)],
     )
-    async def test_pods_of_the_job_occupy_until_they_have_ended(
+    async def test_pods_of_the_job_occupy_the_volume_until_they_have_ended(
         self, kube: FakeKube, phase: str, there: bool
     ) -> None:
         self.pod(kube, phase=phase)
@@ -323,10 +322,9 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.trouble == "refused: the log is of another"
 
-    async def test_a_job_that_cannot_make_its_pod_is_not_waited_for_in_silence(
-        self, kube: FakeKube
-    ) -> None:
-        """Such as one whose service account is missing: Kubernetes says so in an Event alone."""
+    async def test_a_job_without_a_pod_is_reported(self, kube: FakeKube) -> None:
+        """For example if its service account is missing: Kubernetes reports that only in an
+        Event."""
         self.made(kube)
         found = (await self.look(kube)).job
         assert found is not None
@@ -363,7 +361,7 @@ class TestWhatIsAsked:
     async def test_whether_its_etcd_may_have_run(
         self, kube: FakeKube, etcd: dict[str, Any], failed: int, *, started: bool
     ) -> None:
-        """From then on the data may be of its minor."""
+        """If it has, the data may be of its minor."""
         self.made(kube, failed=failed)
         finish = {"name": "prepare", "state": {"terminated": {"exitCode": 0}}}
         statuses = [finish, {"name": "etcd"} | etcd]
@@ -374,10 +372,11 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.etcd_started is started
 
-    async def test_a_pod_that_ended_without_its_image_closed_the_way_back(
+    async def test_a_pod_that_ended_without_its_image_prevented_going_back(
         self, kube: FakeKube
     ) -> None:
-        """As by a drain: the Job counts it as failed, and it still tells that no etcd ran in it."""
+        """As after a drain: the Job counts the pod as failed, but the pod still shows that its etcd
+        never ran."""
         self.made(kube, failed=1)
         etcd = {"name": "etcd", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
         self.pod(kube, phase="Failed", initContainerStatuses=[etcd])
@@ -387,7 +386,9 @@ class TestWhatIsAsked:
         assert found is not None
         assert not found.etcd_started
 
-    async def test_an_api_server_that_is_away_is_no_absence(self, kube: FakeKube) -> None:
+    async def test_an_api_server_that_does_not_answer_is_not_a_missing_job(
+        self, kube: FakeKube
+    ) -> None:
         kube.failures["get Job"] = [Unavailable("no answer")]
 
         with pytest.raises(Unavailable):

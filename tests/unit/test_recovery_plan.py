@@ -1,4 +1,4 @@
-"""Recovery from a lost quorum: the steps of the planner. `recovery_world` has the rules."""
+"""Recovery from a lost quorum: the planner's steps. `recovery_world` has the rules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def wait(step: Step, *words: str) -> Wait:
 
 
 def drive_until(world: RecoveryWorld, kind: type, **fields: Any) -> Any:
-    """To just before the step of that kind."""
+    """Continues until just before a step of this kind."""
     for _ in range(100):
         step = decide(world.observe())
         if isinstance(step, kind) and all(
@@ -70,7 +70,7 @@ def drive_until(world: RecoveryWorld, kind: type, **fields: Any) -> Any:
 
 
 def raised(**given: Any) -> RecoveryWorld:
-    """A recovery whose epoch has just begun."""
+    """A recovery that has just raised the epoch."""
     world = lost(**given)
     world.ask(1)
     world.apply(drive_until(world, WriteBootstrap))
@@ -81,7 +81,7 @@ def raised(**given: Any) -> RecoveryWorld:
 
 
 class TestTheWholeChain:
-    def test_the_survivor_goes_on_alone_and_is_joined_by_the_others(self) -> None:
+    def test_the_survivor_continues_alone_and_the_others_join_it(self) -> None:
         world = lost()
         claim = world.claims[1].uid
         had = len(world.history)
@@ -117,8 +117,8 @@ class TestTheWholeChain:
         assert {world.epochs[one.uid] for one in world.claims.values()} == {2}
         assert len(world.jobs) == 1
 
-    def test_nobody_is_called_to_it_while_the_survivor_starts(self) -> None:
-        """The others wait empty by then, as they should."""
+    def test_no_human_is_needed_while_the_survivor_starts(self) -> None:
+        """The others wait with empty volumes then, as they should."""
         world = lost()
         world.ask(1)
         drive_until(world, WriteBootstrap)
@@ -150,8 +150,8 @@ class TestTheWholeChain:
         assert len(world.etcds[world.record.cluster_id].voters) == size
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_the_survivor_may_lie_beyond_the_size(self, size: int) -> None:
-        """It is grown beside first, and goes once the others serve."""
+    def test_the_survivor_may_be_beyond_the_size(self, size: int) -> None:
+        """Members below it join first. It is removed once they serve."""
         world = lost(5, (0, 1, 2))
         world.ask(4)
         world.edit(size=size)
@@ -161,7 +161,7 @@ class TestTheWholeChain:
         recorded = [one for one in sorted(world.claims) if world.member_record(one)]
         assert recorded == list(range(size))
 
-    def test_the_words_of_one_recovery_are_spent_by_it(self) -> None:
+    def test_a_request_counts_for_one_recovery(self) -> None:
         world = lost()
         world.ask(1)
         drive(world)
@@ -185,7 +185,7 @@ class TestTheWholeChain:
         assert world.record.epoch == 3
         assert len(world.jobs) == 2
 
-    def test_a_settled_cluster_asks_nobody_about_jobs(self) -> None:
+    def test_a_settled_cluster_does_not_look_for_jobs(self) -> None:
         world = lost()
         assert not survivor.needs_lookup(world.observe())
         world.ask(1)
@@ -193,9 +193,9 @@ class TestTheWholeChain:
         drive(world)
         assert not survivor.needs_lookup(world.observe())
 
-    def test_it_is_carried_out_from_any_point_by_whoever_looks(self) -> None:
-        """Every step is chosen by an operator that has just been started; here, with others'
-        responses lost: each write is done twice, and the second is refused or changes nothing."""
+    def test_any_operator_continues_it_from_any_point(self) -> None:
+        """Every step is chosen by an operator that has just started. Here each irreversible write
+        is also repeated, as if its answer had been lost. The repetition is refused."""
         world = lost()
         world.ask(1)
         for _ in range(200):
@@ -214,7 +214,7 @@ class TestTheWholeChain:
 
 
 class TestBeforeTheEpochIsRaised:
-    def test_taking_the_word_back_calls_it_off(self) -> None:
+    def test_removing_the_request_cancels_it(self) -> None:
         world = lost()
         world.ask(1)
         drive_until(world, WriteBootstrap)
@@ -227,8 +227,8 @@ class TestBeforeTheEpochIsRaised:
         assert len(world.pods) == 3
         assert not world.jobs
 
-    def test_taken_back_with_another_minor_asked_for_all_pods_stayed_away(self) -> None:
-        """What may become of the version, members have to say."""
+    def test_cancelled_with_another_minor_in_the_spec_all_pods_stayed_away(self) -> None:
+        """Whether the version can change depends on what members report."""
         world = lost()
         world.ask(1)
         drive_until(world, WriteBootstrap)
@@ -240,8 +240,8 @@ class TestBeforeTheEpochIsRaised:
         hold(drive(world), "QuorumLost")
         assert len(world.pods) == 3
 
-    def test_a_quorum_that_comes_back_calls_it_off(self) -> None:
-        """Its pods had been told to stop, and one came back first."""
+    def test_a_quorum_that_comes_back_cancels_it(self) -> None:
+        """The pods were about to be stopped when the members were back."""
         world = formed()
         world.cut_off = True
         world.ask(1)
@@ -267,8 +267,8 @@ class TestBeforeTheEpochIsRaised:
 
         assert step.soon
 
-    def test_a_stranger_in_a_pods_place_is_waited_for(self) -> None:
-        """It was ours once and has lost its labels: nobody stops it, and it runs on the volume."""
+    def test_a_pod_without_its_labels_is_waited_for(self) -> None:
+        """It was ours once. Nothing stops it, and it still uses the volume."""
         world = lost()
         world.ask(1)
         world.strangers = ("c-2",)
@@ -280,7 +280,7 @@ class TestBeforeTheEpochIsRaised:
         wait(decide(world.observe()), "pods c-2 to stop", ways)
         assert world.record.epoch == 1
 
-    def test_stopping_all_and_raising_the_epoch_are_looked_at_twice(self) -> None:
+    def test_stopping_all_pods_and_raising_the_epoch_are_decided_twice(self) -> None:
         world = lost()
         world.ask(1)
 
@@ -290,7 +290,7 @@ class TestBeforeTheEpochIsRaised:
         assert is_final(drive_until(world, DeleteClaim))
 
 
-def test_another_minor_asked_for_amid_a_recovery_kept_the_survivor_away() -> None:
+def test_another_minor_in_the_spec_kept_the_survivor_away() -> None:
     world = raised()
     world.edit(version="3.6.16")
 
@@ -299,8 +299,8 @@ def test_another_minor_asked_for_amid_a_recovery_kept_the_survivor_away() -> Non
     assert len(world.serving()) == 3
 
 
-def test_a_default_version_that_had_moved_kept_the_survivor_away() -> None:
-    """Made by an operator of before, and no version in its spec."""
+def test_a_new_default_version_kept_the_survivor_away() -> None:
+    """The cluster was created by an older operator, and its spec names no version."""
     world = lost(version="3.7.2")
     del world.body["spec"]["version"]
     world.ask(1)
@@ -313,7 +313,7 @@ def test_a_default_version_that_had_moved_kept_the_survivor_away() -> None:
 
 class TestFencing:
     def stuck(self) -> RecoveryWorld:
-        """The node of c-2 does not answer, so nobody confirms that its pod has stopped."""
+        """The node of c-2 is silent, so nothing confirms that its pod has stopped."""
         world = formed()
         world.wipe(0)
         world.pods[2].silent = True
@@ -326,12 +326,12 @@ class TestFencing:
             world.turn()
         return world
 
-    def test_a_pod_that_does_not_confirm_is_waited_for_in_words(self) -> None:
+    def test_a_pod_that_does_not_confirm_is_reported_and_waited_for(self) -> None:
         world = self.stuck()
 
         wait(decide(world.observe()), "c-2", "node n2", "list the pod in spec.recovery.fenced")
 
-    def test_one_that_is_declared_fenced_is_given_up(self) -> None:
+    def test_a_fenced_pod_is_force_deleted(self) -> None:
         world = self.stuck()
         world.ask(1, fenced=["c-2"])
 
@@ -341,23 +341,23 @@ class TestFencing:
         assert (step.name, step.force) == ("c-2", True)
         assert drive(world) == Settled()
 
-    def test_one_that_is_declared_fenced_has_its_time_to_stop(self) -> None:
-        """A human may be wrong; a node that answers stops it within its grace period."""
+    def test_a_fenced_pod_is_given_time_to_stop(self) -> None:
+        """A human may be wrong. A node that answers stops the pod within its grace period."""
         world = self.stuck()
         world.ask(1, fenced=["c-2"])
         world.pods[2].overdue = False
 
         wait(decide(world.observe()), "pod c-2")
 
-    def test_one_that_answers_is_not_fenced(self) -> None:
+    def test_a_pod_that_answers_is_not_fenced(self) -> None:
         world = lost()
         world.ask(1, fenced=["c-0"])
 
         hold(drive(world), "RecoveryRefused", "spec.recovery.fenced lists c-0, but c-0 answers")
         assert len(world.pods) == 3
 
-    def test_a_fenced_pod_that_is_called_ready_does_not_matter(self) -> None:
-        """Nobody tells of a node that is off for the first 40 seconds."""
+    def test_a_fenced_pod_may_still_be_ready(self) -> None:
+        """Kubernetes notices only after 40 seconds that a node is off."""
         seen = lost().observe()
         world = lost()
         world.pods[2].silent = True
@@ -378,14 +378,14 @@ def world_without_fence(seen: Observation) -> Any:
 
 
 class TestAfterTheEpochIsRaised:
-    def test_taking_the_word_back_does_not_stop_it(self) -> None:
+    def test_removing_the_request_does_not_stop_it(self) -> None:
         world = raised()
         world.take_back()
 
         assert drive(world) == Settled()
         assert world.record.epoch == 2
 
-    def test_a_job_that_goes_is_made_again(self) -> None:
+    def test_a_deleted_job_is_recreated(self) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -395,7 +395,7 @@ class TestAfterTheEpochIsRaised:
         assert drive(world) == Settled()
         assert len(world.jobs) == 2
 
-    def test_no_job_while_a_pod_of_the_one_before_may_run(self) -> None:
+    def test_no_job_while_a_pod_of_the_previous_one_may_run(self) -> None:
         world = raised()
         world.strangers = (f"{JOB}-abcde",)
         for _ in range(5):
@@ -404,8 +404,8 @@ class TestAfterTheEpochIsRaised:
         wait(decide(world.observe()), f"{JOB}-abcde to stop")
 
     @pytest.mark.parametrize("fenced", [(), ("c-0",)])
-    def test_no_job_while_a_pod_that_came_back_stops(self, fenced: tuple[str, ...]) -> None:
-        """As whoever scales the StatefulSet up meanwhile has them made."""
+    def test_no_job_while_a_pod_that_came_back_is_stopping(self, fenced: tuple[str, ...]) -> None:
+        """Somebody has scaled the StatefulSet up meanwhile."""
         world = raised()
         world.ask(1, epoch=1, fenced=list(fenced))
         pods = tuple(replace(one, deleting=True, overdue=True) for one in lost().observe().pods)
@@ -419,7 +419,8 @@ class TestAfterTheEpochIsRaised:
             wait(step, "pod c-0", "pod c-1", "to stop")
 
     def test_a_second_pod_of_a_job_that_was_done_ran_beside_the_survivor(self) -> None:
-        """Its etcd waits for the lock on the data, told to drop all members but its own."""
+        """Its etcd waits for the lock on the data, with the order to drop all members but its
+        own."""
         world = raised()
         world.apply(drive_until(world, DeleteJob))
         world.strangers = (f"{JOB}-abcde",)
@@ -429,7 +430,7 @@ class TestAfterTheEpochIsRaised:
         world.strangers = ()
         assert drive(world) == Settled()
 
-    def test_a_job_that_runs_is_waited_for_in_its_own_words(self) -> None:
+    def test_a_running_job_is_waited_for_with_its_own_reason(self) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -439,7 +440,7 @@ class TestAfterTheEpochIsRaised:
 
         wait(decide(world.observe()), "image no-such cannot be pulled")
 
-    def test_an_edit_of_the_spec_reaches_a_job_that_is_stuck(self) -> None:
+    def test_an_edit_of_the_spec_reaches_a_stuck_job(self) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -456,7 +457,7 @@ class TestAfterTheEpochIsRaised:
         assert images[1].startswith("another.registry/etcd")
 
     @pytest.mark.parametrize("state", ["running", "failed"])
-    def test_root_s_password_that_the_job_had_asked_for_did_not_reach_it(self, state: Any) -> None:
+    def test_roots_password_that_a_job_had_asked_for_did_not_reach_it(self, state: Any) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -475,7 +476,7 @@ class TestAfterTheEpochIsRaised:
         assert "root" in [one["name"] for one in volumes]
         assert not isinstance(decide(world.observe()), DeleteJob)
 
-    def test_an_edit_does_not_undo_a_job_that_is_done(self) -> None:
+    def test_an_edit_does_not_repeat_a_finished_job(self) -> None:
         world = raised()
         world.apply(drive_until(world, CreateJob))
         world.turn()
@@ -484,7 +485,7 @@ class TestAfterTheEpochIsRaised:
         assert isinstance(drive_until(world, RecordMember), RecordMember)
         assert len(world.jobs) == 1
 
-    def test_a_job_that_fails_is_told_with_the_ways_on(self) -> None:
+    def test_a_failed_job_is_reported_with_the_ways_out(self) -> None:
         world = raised()
         world.claims[1].data = None
 
@@ -497,7 +498,7 @@ class TestAfterTheEpochIsRaised:
         world = lost(3, (2,))
         world.wipe(1)
         world.turn()
-        world.claims[1].data = formed().claims[1].data  # found again, and then worthless
+        world.claims[1].data = formed().claims[1].data  # found again, and then useless
         world = lost()
         world.ask(1)
         world.apply(drive_until(world, WriteBootstrap))
@@ -513,7 +514,7 @@ class TestAfterTheEpochIsRaised:
         assert world.record.survivor == ""
         assert [job["metadata"]["annotations"][naming.EPOCH] for job in world.jobs] == ["2", "3"]
 
-    def test_a_survivor_whose_claim_is_gone_is_told(self) -> None:
+    def test_a_survivor_whose_claim_is_gone_is_reported(self) -> None:
         world = raised()
         del world.claims[1]
 
@@ -528,7 +529,7 @@ class TestAfterTheEpochIsRaised:
             ({"uid": "another"}, "was restored or cloned"),
         ],
     )
-    def test_a_survivor_whose_claim_is_not_as_it_was_is_told(
+    def test_a_survivor_whose_claim_has_changed_is_reported(
         self, change: dict[str, Any], words: str
     ) -> None:
         seen = raised().observe()
@@ -537,7 +538,7 @@ class TestAfterTheEpochIsRaised:
 
         hold(step, "RecoveryFailed", words)
 
-    def test_a_job_of_somebody_else_is_left_alone(self) -> None:
+    def test_a_job_of_another_owner_is_left_alone(self) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -546,8 +547,9 @@ class TestAfterTheEpochIsRaised:
 
         hold(decide(world.observe()), "NameTaken", JOB, "left alone")
 
-    def test_claims_that_may_be_of_another_are_left(self) -> None:
-        """Only what is on record as this very claim, of this cluster, of an epoch that is over."""
+    def test_claims_that_may_belong_to_another_cluster_are_left_alone(self) -> None:
+        """A claim is deleted only if its record names this claim, this cluster, and an earlier
+        epoch."""
         world = raised()
         world.apply(drive_until(world, CreateJob))
         world.turn()
@@ -565,15 +567,15 @@ class TestAfterTheEpochIsRaised:
             left = with_claim(with_claim(seen, 0, **change), 2, **change)
             assert not isinstance(decide(left), DeleteClaim), change
 
-    def test_a_claim_that_is_on_its_way_out_is_waited_for(self) -> None:
+    def test_a_claim_that_is_being_deleted_is_waited_for(self) -> None:
         world = raised()
         step = drive_until(world, DeleteClaim)
         world.apply(step)
 
         wait(decide(world.observe()), f"claim {step.name} to be gone")
 
-    def test_a_lost_secret_is_taken_on_in_the_new_epoch(self) -> None:
-        """Claims remember the epoch; without it, every volume would be one of before."""
+    def test_a_lost_secret_is_recreated_in_the_new_epoch(self) -> None:
+        """The claims have the epoch on record. Without it, every volume would count as older."""
         world = lost()
         world.ask(1)
         drive(world)
@@ -586,7 +588,7 @@ class TestAfterTheEpochIsRaised:
         assert step.record.epoch == 2
         assert drive(world) == Settled()
 
-    def test_a_secret_lost_while_the_job_runs_begins_the_recovery_again(self) -> None:
+    def test_a_secret_lost_while_the_job_runs_restarts_the_recovery(self) -> None:
         world = raised()
         world.job_runs = False
         world.apply(drive_until(world, CreateJob))
@@ -629,7 +631,7 @@ class TestWhatIsRefused:
             ({"survivor": "c-0"}, "the volume of c-0 holds no usable data"),
         ],
     )
-    def test_words_that_do_not_fit(self, fields: dict[str, Any], words: str) -> None:
+    def test_a_request_that_does_not_match(self, fields: dict[str, Any], words: str) -> None:
         world = lost()
         world.ask(1, **fields)
 
@@ -655,10 +657,11 @@ class TestWhatIsRefused:
         assert words in survivor.why_not(seen, asked)
 
     @pytest.mark.parametrize("change", [{"cluster_uid": "other"}, {"cluster_id": 7}])
-    def test_a_cluster_was_gone_on_with_from_the_data_of_another(
+    def test_a_recovery_continued_with_the_data_of_another_cluster(
         self, change: dict[str, Any]
     ) -> None:
-        """Its volume had been bound to this claim, or it is of before a restore in place."""
+        """Another cluster's volume was bound to this claim, or the volume is from before a restore
+        in place."""
         world = lost()
         world.ask(1)
         seen = world.observe()
@@ -674,8 +677,8 @@ class TestWhatIsRefused:
         assert words in survivor.why_not(seen, asked)
         assert "c-1" not in [seat.name for seat in survivor.candidates(seen)]
 
-    def test_a_survivor_of_an_epoch_that_is_over(self) -> None:
-        """A volume that came back from somewhere, after another had gone on."""
+    def test_a_survivor_of_an_earlier_epoch(self) -> None:
+        """Its volume came back after another survivor had been used."""
         world = lost()
         world.ask(1)
         seen = world.observe()
@@ -689,10 +692,8 @@ class TestWhatIsRefused:
         assert "is of epoch 1, but others are of 2" in survivor.why_not(newer, asked)
 
     @pytest.mark.parametrize("other", [True, False])
-    def test_a_survivor_with_the_volume_of_another_ended_the_epoch_in_vain(
-        self, other: bool
-    ) -> None:
-        """Volumes that changed places: the Job refuses each, and by then nothing else starts."""
+    def test_a_survivor_with_the_volume_of_another_used_up_an_epoch(self, other: bool) -> None:
+        """Volumes were swapped. The Job refuses each of them, and by then no other pod starts."""
         world = lost()
         world.ask(1)
         seen = world.observe()
@@ -763,8 +764,8 @@ class TestWhatIsRefused:
         assert not isinstance(drive(world), Hold)
 
     @pytest.mark.parametrize("how", ["ready", "led"])
-    def test_an_operator_that_reaches_nobody_is_no_proof(self, how: str) -> None:
-        """It may be the one that is cut off; kubelets and members know better."""
+    def test_silence_alone_proves_no_lost_quorum(self, how: str) -> None:
+        """The operator may be the one that is cut off. Kubelets and members know better."""
         world = formed()
         world.ask(1)
         seen = replace(world.observe(), etcd=None)
@@ -778,7 +779,7 @@ class TestWhatIsRefused:
         wait(step, "c-0, c-1, c-2 to be no longer Ready and have no leader")
         assert not survivor.halted(seen)
 
-    def test_while_paused_nothing_happens(self) -> None:
+    def test_nothing_happens_while_paused(self) -> None:
         world = lost()
         world.ask(1)
         world.edit(paused=True)
@@ -788,7 +789,7 @@ class TestWhatIsRefused:
 
 
 class TestWhileAQuorumAnswers:
-    def test_it_is_not_needed_and_the_cluster_goes_on(self) -> None:
+    def test_it_is_not_needed_and_the_cluster_continues(self) -> None:
         world = formed()
         world.ask(1)
         world.edit(size=5)
@@ -796,8 +797,8 @@ class TestWhileAQuorumAnswers:
         hold(drive(world), "RecoveryNotNeeded", "remove it")
         assert len(world.etcds[world.record.cluster_id].voters) == 5
 
-    def test_the_list_alone_is_enough(self) -> None:
-        """Whatever kubelets say, and whoever else answers."""
+    def test_a_member_list_alone_is_enough(self) -> None:
+        """Whatever kubelets report, and whichever members answer."""
         world = formed()
         world.ask(1)
         seen = world.observe()
@@ -807,7 +808,7 @@ class TestWhileAQuorumAnswers:
         assert not survivor.halted(seen)
         assert survivor.halted(replace(seen, etcd=None))
 
-    def test_it_is_not_kept_for_the_next_loss_of_the_quorum(self) -> None:
+    def test_the_request_is_not_kept_for_the_next_lost_quorum(self) -> None:
         world = formed()
         world.ask(1)
         drive(world)
@@ -816,7 +817,7 @@ class TestWhileAQuorumAnswers:
         hold(drive(world), "RecoveryRefused", "set while a quorum answered")
         assert len(world.pods) == 3
 
-    def test_taken_out_and_set_anew_it_counts(self) -> None:
+    def test_removed_and_set_again_it_counts(self) -> None:
         world = formed()
         world.ask(1)
         drive(world)
@@ -831,14 +832,14 @@ class TestWhileAQuorumAnswers:
         drive(world)
         assert world.record.epoch == 2
 
-    def test_one_for_another_cluster_is_no_answer_to_anything(self) -> None:
+    def test_a_request_for_another_cluster_is_not_recorded_as_declined(self) -> None:
         world = formed()
         world.ask(1, clusterID="00000000000000ab")
 
         hold(drive(world), "RecoveryNotNeeded")
         assert not world.record.declined
 
-    def test_one_that_is_spent_is_not_mentioned(self) -> None:
+    def test_a_request_that_was_carried_out_is_not_mentioned(self) -> None:
         world = lost()
         world.ask(1)
         drive(world)
@@ -848,7 +849,7 @@ class TestWhileAQuorumAnswers:
 
 
 class TestWhatTheConditionOffers:
-    def test_the_very_words_to_put_into_the_spec(self) -> None:
+    def test_the_exact_text_for_the_spec(self) -> None:
         world = lost()
         message = hold(decide(world.observe()), "QuorumLost").message
         text = message.partition("spec.recovery: ")[2]
@@ -871,8 +872,8 @@ class TestWhatTheConditionOffers:
     def test_the_highest_index_is_chosen_whatever_the_term(
         self, progress: dict[int, tuple[int, int]], best: str
     ) -> None:
-        """What was committed is one sequence: the term of a member without a leader says nothing
-        about what it has."""
+        """Committed entries are one sequence. The term of a member without a leader says nothing
+        about how much of it the member has."""
         seen = five_with_three_lost(progress)
 
         message = survivor.ways_out(seen)
@@ -881,19 +882,19 @@ class TestWhatTheConditionOffers:
         for ordinal, (index, term) in progress.items():
             assert f"c-{ordinal} (index {index}, term {term})" in message
 
-    def test_those_that_do_not_answer_are_to_be_asked_first(self) -> None:
+    def test_silent_members_should_be_started_first(self) -> None:
         message = survivor.ways_out(five_with_three_lost({1: (100, 2)}))
 
         assert "c-0 (does not answer)" in message
         assert "start those that do not answer first" in message
 
-    def test_none_is_left(self) -> None:
+    def test_no_member_is_left(self) -> None:
         world = lost(3, (0, 1, 2))
 
         hold(drive(world), "QuorumLost", "No member's data is left here", "restore a backup")
 
     def test_the_message_fits_into_a_condition(self) -> None:
-        """At least its way out, with names as long as they come."""
+        """At least the way out does, even with the longest names."""
         world = lost(7, (0, 1, 2, 3))
         message = hold(decide(world.observe()), "QuorumLost").message
         until = message.index("; c-") if "; c-" in message else len(message)
@@ -917,8 +918,8 @@ def five_with_three_lost(progress: dict[int, tuple[int, int]]) -> Observation:
 
 
 class TestAdoption:
-    def test_a_volume_of_an_epoch_that_is_over_is_not_adopted(self) -> None:
-        """The cluster was deleted before the others' claims were."""
+    def test_a_volume_of_an_earlier_epoch_is_not_adopted(self) -> None:
+        """The cluster was deleted before the other members' claims were."""
         world = raised()
         world.apply(drive_until(world, CreateJob))
         world.turn()
@@ -937,7 +938,7 @@ class TestAdoption:
         assert step.record.epoch == 2
 
 
-def test_records_of_before_are_read_as_the_first_epoch() -> None:
+def test_records_without_an_epoch_are_of_the_first() -> None:
     record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
     text = json.loads(dump_bootstrap(record))
     for key in ("epoch", "survivor", "declined"):
@@ -947,7 +948,7 @@ def test_records_of_before_are_read_as_the_first_epoch() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, -1, True, "2", 1.5, None, [], 2.0])
-def test_an_epoch_that_is_none_is_a_damaged_record(epoch: object) -> None:
+def test_an_invalid_epoch_is_a_damaged_record(epoch: object) -> None:
     record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
     text = json.loads(dump_bootstrap(record)) | {"epoch": epoch}
 
@@ -956,14 +957,14 @@ def test_an_epoch_that_is_none_is_a_damaged_record(epoch: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "", "x", "-1", "1.0", "٣", "1" * 10])
-def test_an_epoch_on_a_claim_that_is_none_is_a_damaged_record(text: str) -> None:
+def test_an_invalid_epoch_on_a_claim_is_a_damaged_record(text: str) -> None:
     notes = member_annotations(MemberRecord("u", "c", 1, 2))
 
     with pytest.raises(BadRecord):
         load_member(notes | {naming.EPOCH: text})
 
 
-def test_a_claim_remembers_its_epoch() -> None:
+def test_a_claim_has_its_epoch_on_record() -> None:
     record = MemberRecord("u", "c", 1, 2, epoch=7)
 
     assert load_member(member_annotations(record)) == record
@@ -972,7 +973,7 @@ def test_a_claim_remembers_its_epoch() -> None:
     assert load_member(notes) == replace(record, epoch=1)
 
 
-def test_the_ids_are_told_as_status_shows_them() -> None:
+def test_ids_are_printed_as_in_the_status() -> None:
     seen = lost().observe()
     assert seen.secret is not None
     assert seen.secret.bootstrap is not None
@@ -988,7 +989,7 @@ class TestWhatStatusSays:
         said = all_conditions(Outcome(seen, decide(seen)))
         return {one.type: one.status for one in said}
 
-    def test_it_recovers_until_all_are_back_and_scales_at_no_time(self) -> None:
+    def test_it_is_recovering_until_all_are_back_and_never_scaling(self) -> None:
         world = lost()
         world.ask(1)
         for _ in range(100):

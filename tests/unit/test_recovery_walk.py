@@ -1,5 +1,7 @@
-"""Random walks around a recovery: no order of events breaks a rule, and each ends in a cluster as
-declared or with a message. `recovery_world` checks every write against the rules.
+"""Random walks around a recovery.
+
+No order of events breaks a rule, and each walk ends with the cluster as declared, or with a
+message. `recovery_world` checks every write against the rules.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ REASONS = {
 
 
 class Day:
-    """One cluster, and everybody who may do something to it."""
+    """One cluster, and everything that may happen to it."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -64,7 +66,7 @@ class Day:
         self.old = self.world.observe()
 
     def operate_late(self) -> None:
-        """By another operator, on what it saw a while ago; final steps are looked at again."""
+        """Acts as a second operator on an earlier view. Irreversible steps are decided again."""
         step = decide(self.old)
         if not is_write(step) or self.world.secret is None:
             return
@@ -122,7 +124,7 @@ class Day:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_no_day_breaks_a_rule_and_each_ends_in_words(seed: int) -> None:
+def test_no_walk_breaks_a_rule_and_each_ends_with_a_reason(seed: int) -> None:
     day = Day(seed)
     for _ in range(EVENTS):
         day.chance.choice(day.events())()

@@ -59,7 +59,7 @@ def test_every_alert_is_explained_and_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=name_of)
-def test_an_alert_says_how_bad_it_is_and_where_to_read_on(rule: Rule) -> None:
+def test_an_alert_has_a_severity_and_a_link_to_instructions(rule: Rule) -> None:
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
@@ -67,21 +67,21 @@ def test_an_alert_says_how_bad_it_is_and_where_to_read_on(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=name_of)
-def test_an_alert_asks_for_metrics_that_are_there(rule: Rule) -> None:
+def test_an_alert_uses_metrics_that_exist(rule: Rule) -> None:
     assert used_by(rule)
     assert used_by(rule) - OF_ETCD - families() == set()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=name_of)
-def test_an_alert_names_what_it_is_about_by_labels_that_are_there(rule: Rule) -> None:
-    """A label that is not there is told as nothing: `Cluster / does not serve`."""
+def test_an_alert_names_its_object_by_labels_that_exist(rule: Rule) -> None:
+    """A missing label is rendered as nothing: `Cluster / does not serve`."""
     named = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
     ours = used_by(rule) - OF_ETCD
 
     assert named == (set().union(*map(labels_of, ours)) if ours else BY_THE_POD_MONITOR)
 
 
-def test_a_disk_is_slow_by_what_the_page_on_sizes_asks_for() -> None:
+def test_the_threshold_of_a_slow_disk_is_the_one_in_the_documentation() -> None:
     [rule] = [one for one in RULES if name_of(one) == "EtcdSlowDisk"]
     [asked] = re.findall(r"fsync under (\d+) ms", (ROOT / "docs" / "operations.md").read_text())
 
@@ -92,5 +92,5 @@ def test_a_disk_is_slow_by_what_the_page_on_sizes_asks_for() -> None:
     "metric",
     [one for one in sorted(families()) if one.endswith("_expiry_timestamp_seconds")],
 )
-def test_whatever_ends_is_alerted_of(metric: str) -> None:
+def test_there_is_an_alert_for_everything_that_expires(metric: str) -> None:
     assert [name_of(rule) for rule in RULES if metric in used_by(rule)]

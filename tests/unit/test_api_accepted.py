@@ -129,7 +129,7 @@ def test_the_examples_are_clusters() -> None:
         assert not parse_cluster(one).ignored
 
 
-def test_every_field_of_coreos_is_taken() -> None:
+def test_every_field_of_coreos_is_accepted() -> None:
     cluster = parse(EVERY_COREOS_FIELD)
     spec = yaml.safe_load(EVERY_COREOS_FIELD)["spec"]
 
@@ -158,7 +158,7 @@ def test_every_field_of_coreos_is_taken() -> None:
     assert cluster.etcd.others == (("max-txn-ops", 512),)
 
 
-def test_a_field_of_coreos_that_does_nothing_here_is_reported() -> None:
+def test_a_field_of_coreos_without_effect_is_reported() -> None:
     (ignored,) = parse(EVERY_COREOS_FIELD).ignored
 
     assert str(ignored) == "spec.pod.busyboxImage: has no effect: names are checked without busybox"
@@ -171,20 +171,20 @@ def test_peer_urls_carry_the_cluster_domain() -> None:
 
 
 @pytest.mark.parametrize(("domain", "kept"), [(".a.b.", ".a.b"), (".a", ".a"), ("", "")])
-def test_a_dot_at_the_end_of_the_domain_is_dropped(domain: str, kept: str) -> None:
-    """Names with it in a URL are other names to etcd and to certificates."""
+def test_a_trailing_dot_of_the_domain_is_dropped(domain: str, kept: str) -> None:
+    """With the dot, the names in URLs would be others to etcd and in certificates."""
     assert parse_cluster(body(pod={"ClusterDomain": domain})).pod.cluster_domain == kept
 
 
 @pytest.mark.parametrize(
     "version", ["3.5.32", "3.5.33", "3.6.12", "3.6.14", "3.7.1", "3.7.3", "3.7.99", "v3.7.3"]
 )
-def test_supported_versions_are_taken_with_and_without_a_v(version: str) -> None:
+def test_supported_versions_are_accepted_with_and_without_a_v(version: str) -> None:
     assert str(parse_cluster(body(version=version)).version) == version.removeprefix("v")
 
 
 @pytest.mark.parametrize("absent", [None, ""])
-def test_what_is_left_empty_has_its_default(absent: object) -> None:
+def test_an_empty_field_has_its_default(absent: object) -> None:
     cluster = parse_cluster(
         body(version=absent, repository=absent, paused=None, pod=None, TLS=None)
     )
@@ -197,7 +197,7 @@ def test_what_is_left_empty_has_its_default(absent: object) -> None:
     "repository",
     ["etcd", "quay.io/coreos/etcd", "localhost:5000/etcd", "[::1]:5000/a/b", "a/b_c/d-e.f__g"],
 )
-def test_repositories_of_every_form_are_taken(repository: str) -> None:
+def test_repositories_of_every_form_are_accepted(repository: str) -> None:
     assert parse_cluster(body(repository=repository)).image == f"{repository}:v3.7.3"
 
 
@@ -211,11 +211,11 @@ def test_repositories_of_every_form_are_taken(repository: str) -> None:
         ({"emptyDir": {"sizeLimit": "1Gi"}}, False),
     ],
 )
-def test_data_is_on_a_claim_unless_an_empty_dir_is_asked_for(pod: dict, durable: bool) -> None:
+def test_data_is_on_a_claim_unless_the_spec_has_an_empty_dir(pod: dict, durable: bool) -> None:
     assert parse_cluster(body(pod=pod)).durable is durable
 
 
-def test_unknown_fields_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     assert parse_cluster(body(colour="blue", pod={"hostNetwork": True})).pod == (
         parse_cluster(body()).pod
     )
@@ -229,7 +229,9 @@ def test_unknown_fields_are_passed_over() -> None:
         ({"adopt": None, "discard": ""}, RetainedClaims()),
     ],
 )
-def test_a_word_on_retained_claims(given: dict[str, Any], expected: RetainedClaims) -> None:
+def test_what_is_declared_about_retained_claims(
+    given: dict[str, Any], expected: RetainedClaims
+) -> None:
     assert parse_cluster(body(retainedClaims=given)).retained_claims == expected
 
 
@@ -241,14 +243,14 @@ def test_a_cluster_that_is_being_deleted_says_so(stamp: str | None, deleting: bo
     assert parse_cluster(resource).deleting is deleting
 
 
-def test_labels_that_only_resemble_the_operators_are_the_users() -> None:
+def test_labels_that_only_resemble_the_operators_are_allowed() -> None:
     labels = {"application": "x", "etcd": "y", "my.app.kubernetes.io.example/x": "z"}
 
     assert parse_cluster(body(pod={"labels": labels})).pod.labels == labels
 
 
 class TestSpecHash:
-    """Pods are restarted for what changes it, and for nothing else."""
+    """Pods are restarted for a change of this hash, and for nothing else."""
 
     @staticmethod
     def of(**spec: object) -> str:
@@ -267,7 +269,7 @@ class TestSpecHash:
             {"etcd": {}},
         ],
     )
-    def test_stays_for_what_is_in_no_pod(self, spec: dict) -> None:
+    def test_stays_if_no_pod_contains_the_change(self, spec: dict) -> None:
         assert parse_cluster(body(**({"size": 3} | spec))).spec_hash == self.of()
 
     @pytest.mark.parametrize(
@@ -281,21 +283,21 @@ class TestSpecHash:
             {"etcd": {"heartbeatIntervalMilliseconds": 200}},
         ],
     )
-    def test_changes_for_what_is_in_a_pod(self, spec: dict) -> None:
+    def test_changes_if_pods_contain_the_change(self, spec: dict) -> None:
         assert self.of(**spec) != self.of()
 
-    def test_the_order_of_keys_is_no_change(self) -> None:
+    def test_the_order_of_keys_does_not_matter(self) -> None:
         one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
 
         assert self.of(pod={"labels": one}) == self.of(pod={"labels": other})
 
-    def test_pods_carry_it_with_the_version_that_they_run(self) -> None:
+    def test_pods_have_it_with_the_version_that_they_run(self) -> None:
         first, other = (parse_cluster(body(3, version=one)) for one in ("3.7.2", "3.7.3"))
 
         assert first.template_hash == f"{first.spec_hash}-3.7.2-{first.links.digest}"
         assert other.template_hash != first.template_hash
 
-    def test_without_tls_it_is_what_it_was_before_there_was_any(self) -> None:
+    def test_without_tls_it_is_the_same_as_before_tls_existed(self) -> None:
         plain = parse_cluster(body(3, version="3.7.2", TLS=PLAINTEXT))
 
         assert plain.template_hash == f"{plain.spec_hash}-3.7.2"

@@ -29,11 +29,11 @@ def problems(**given):
     return str(caught.value)
 
 
-def test_none_is_asked_for_unless_it_is_said():
+def test_there_is_none_unless_it_is_declared():
     assert parse_cluster(body(3)).auth is None
 
 
-def test_root_is_a_user_like_others_with_a_role_of_its_own():
+def test_root_is_a_user_like_others_with_its_own_role():
     [root] = auth().users
     assert (root.name, root.roles) == ("root", {"root"})
     assert root.secret == SecretKey("etcd-root", "password", "spec.auth.rootSecret")
@@ -49,12 +49,12 @@ def test_root_is_a_user_like_others_with_a_role_of_its_own():
         ({"prefix": "ü"}, (b"\xc3\xbc", b"\xc3\xbd")),
     ],
 )
-def test_keys_become_etcd_s_ranges(said, meant):
+def test_keys_become_etcds_ranges(said, meant):
     [found] = auth(roles=[role({"access": "Read", **said})]).roles
     assert found.permissions == {Permission("Read", *meant)}
 
 
-def test_a_prefix_that_nothing_comes_after_has_no_end():
+def test_a_prefix_of_the_highest_bytes_has_no_end():
     assert prefix_end(b"\xff\xff") == b"\0"
     assert prefix_end(b"a\xff") == b"b"
 
@@ -91,7 +91,7 @@ def test_a_prefix_that_nothing_comes_after_has_no_end():
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_where_it_stands(given, words):
+def test_a_mistake_is_refused_with_its_field(given, words):
     assert words in problems(**given)
 
 

@@ -31,7 +31,7 @@ def refusal(**changes: Any) -> str:
     return str(caught.value)
 
 
-def test_the_manifest_of_coreoss_introduction_is_understood_with_tls() -> None:
+def test_the_manifest_in_coreos_introductions_is_accepted_with_tls() -> None:
     [manifest] = yaml.safe_load_all((EXAMPLES / "etcd-backup.yaml").read_text())
 
     backup = parse_backup(manifest)
@@ -42,7 +42,7 @@ def test_the_manifest_of_coreoss_introduction_is_understood_with_tls() -> None:
     assert (backup.policy.timeout, backup.periodic, backup.policy.keep) == (60, False, 0)
 
 
-def test_a_cluster_by_name_takes_the_place_of_endpoints() -> None:
+def test_a_cluster_name_replaces_endpoints() -> None:
     backup = parse_backup(body(etcdEndpoints=None, clusterRef={"name": "c"}))
 
     assert (backup.cluster, backup.endpoints) == ("c", ())
@@ -51,7 +51,7 @@ def test_a_cluster_by_name_takes_the_place_of_endpoints() -> None:
 @pytest.mark.parametrize(
     "changes", [{"etcdEndpoints": None}, {"clusterRef": {"name": "c"}}], ids=["neither", "both"]
 )
-def test_what_is_backed_up_is_said_once(changes: dict[str, Any]) -> None:
+def test_either_endpoints_or_a_cluster_is_named(changes: dict[str, Any]) -> None:
     assert "spec.etcdEndpoints" in refusal(**changes)
 
 
@@ -69,7 +69,7 @@ def test_what_is_backed_up_is_said_once(changes: dict[str, Any]) -> None:
         ("mybucket/" + "a" * 901, "900 bytes"),
     ],
 )
-def test_a_path_that_leads_elsewhere_is_refused_by_its_field(path: str, words: str) -> None:
+def test_a_path_that_leaves_its_place_is_refused_with_its_field(path: str, words: str) -> None:
     told = refusal(s3={"path": path, "awsSecret": "aws"})
 
     assert "spec.s3.path" in told
@@ -103,7 +103,7 @@ def test_a_file_stays_in_its_volume(path: str) -> None:
 def test_all_of_a_database_was_sent_to_a_volume_before_its_name_was_refused(
     path: str, words: str
 ) -> None:
-    """Four times, and the reason was cut off behind the name."""
+    """It was sent four times, and the reason was truncated after the name."""
     place = {"claimName": "c", "path": path}
     told = refusal(storageType="Volume", s3=None, volume=place)
 
@@ -112,7 +112,9 @@ def test_all_of_a_database_was_sent_to_a_volume_before_its_name_was_refused(
 
 
 @pytest.mark.parametrize("path", ["a" * 228, "etcd#1/b", "etcd#", "etcd#1b", "#ü"])
-async def test_what_is_not_refused_can_be_written_to_a_volume(path: str, tmp_path: Path) -> None:
+async def test_a_path_that_is_accepted_can_be_written_to_a_volume(
+    path: str, tmp_path: Path
+) -> None:
     place = {"claimName": "c", "path": path}
     store = parse_backup(body(storageType="Volume", s3=None, volume=place)).store
     sink = Sink(store, None, root=str(tmp_path), owner_uid="01234567-89ab")
@@ -127,7 +129,7 @@ async def test_what_is_not_refused_can_be_written_to_a_volume(path: str, tmp_pat
 async def test_a_schedule_whose_path_a_volume_could_hold_was_refused(
     longest: int, tmp_path: Path
 ) -> None:
-    """What is not finished has another name there, without the moment."""
+    """Before it is complete, a file there has another name, without the time."""
     path = "a" * longest + "_2026-01-01-03:00_01234567"
     given = body(storageType="Volume", s3=None, volume={"claimName": "c", "path": path})
     if longest > 215:
@@ -143,7 +145,7 @@ async def test_a_schedule_whose_path_a_volume_could_hold_was_refused(
     assert (tmp_path / path).read_bytes() == b"a"
 
 
-def test_one_of_an_interval_may_end_in_a_number() -> None:
+def test_the_path_of_an_interval_may_end_in_a_number() -> None:
     place, policy = {"claimName": "c", "path": "etcd#1"}, {"backupIntervalInSecond": 60}
     assert parse_backup(body(storageType="Volume", s3=None, volume=place, backupPolicy=policy))
 
@@ -159,13 +161,13 @@ def test_a_store_without_its_part_of_the_spec_is_refused() -> None:
     assert "must be one of S3, ABS, GCS, OSS, Volume" in refusal(storageType="FTP")
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     told = refusal(etcdEndpoints=["file:///etc/passwd"], s3={"path": "a"}, backupPolicy=3)
 
     assert all(part in told for part in ("etcdEndpoints", "s3.path", "backupPolicy"))
 
 
-def test_ossess_default_address_is_coreoss() -> None:
+def test_the_default_endpoint_of_oss_is_the_one_of_coreos() -> None:
     place = {"path": "a/b", "ossSecret": "o"}
 
     backup = parse_backup(body(storageType="OSS", s3=None, oss=place))
@@ -193,21 +195,21 @@ def test_an_endpoint_of_etcd(endpoint: str, parts: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["a:99999", "http://u:p@a:2379", "a b", "unix:///x"])
-def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
+def test_an_invalid_endpoint_is_refused(endpoint: str) -> None:
     assert "spec.etcdEndpoints" in refusal(etcdEndpoints=[endpoint])
 
 
-def test_a_port_that_there_is_not_made_the_client_of_the_store_panic() -> None:
+def test_an_invalid_port_made_the_store_client_panic() -> None:
     s3 = {"path": "a/b", "endpoint": "http://minio:99999"}
 
     assert "spec.s3.endpoint" in refusal(s3=s3)
 
 
-def test_a_label_of_the_operators_is_not_taken_over() -> None:
+def test_a_label_of_the_operator_is_not_copied() -> None:
     assert "spec.pod.labels[app]" in refusal(pod={"labels": {"app": "etcd"}})
 
 
-def test_a_store_survives_the_way_to_the_job() -> None:
+def test_a_store_is_the_same_in_the_job() -> None:
     store = Store("S3", "b", "k", "s", "http://e:1", path_style=True, checksum="SHA256")
 
     assert from_json(to_json(store)) == store
@@ -219,7 +221,7 @@ def test_a_store_survives_the_way_to_the_job() -> None:
 ABS = {"storageType": "ABS", "s3": None}
 
 
-def test_azures_account_is_named_by_a_secret_or_by_the_spec() -> None:
+def test_the_azure_account_comes_from_a_secret_or_from_the_spec() -> None:
     by_secret = parse_backup(body(**ABS, abs={"path": "a/b", "absSecret": "azure"})).store
     by_itself = parse_backup(body(**ABS, abs={"path": "a/b", "storageAccount": "acc1"})).store
 
@@ -237,14 +239,14 @@ def test_azures_account_is_named_once(said: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("account", ["evil.example/", "UP", "a", "a" * 25, "a.b", "acc1\n"])
-def test_azures_account_leads_to_no_other_host(account: str) -> None:
+def test_the_azure_account_cannot_lead_to_another_host(account: str) -> None:
     told = refusal(**ABS, abs={"path": "a/b", "storageAccount": account})
 
     assert "spec.abs.storageAccount: must be 3 to 24" in told
 
 
 @pytest.mark.parametrize("checksum", ["SHA256", "CRC64NVME"])
-def test_a_checksum_is_sent_where_it_is_asked_for(checksum: str) -> None:
+def test_a_requested_checksum_is_sent(checksum: str) -> None:
     backup = parse_backup(body(s3=S3 | {"checksum": checksum}))
 
     assert backup.store.checksum == checksum
@@ -252,7 +254,7 @@ def test_a_checksum_is_sent_where_it_is_asked_for(checksum: str) -> None:
     assert parse_backup(body()).store.checksum == "", "what a store speaks is not known"
 
 
-def test_the_authorities_of_a_store_are_named_beside_its_address() -> None:
+def test_the_certificate_authorities_of_a_store_are_named_beside_its_endpoint() -> None:
     private = S3 | {"caSecret": "ca", "endpoint": "https://minio:9000"}
     backup = parse_backup(body(s3=private))
 
@@ -262,15 +264,15 @@ def test_the_authorities_of_a_store_are_named_beside_its_address() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["http://minio:9000", "minio:9000"])
-def test_authorities_of_a_store_that_is_asked_in_plaintext_are_a_mistake(endpoint: str) -> None:
-    """Everybody on the way would read the credentials, and the spec looked as if nobody could."""
+def test_authorities_for_a_store_in_plaintext_are_refused(endpoint: str) -> None:
+    """Anybody on the network could read the credentials, and the spec looked as if nobody could."""
     told = refusal(s3=S3 | {"caSecret": "ca", "endpoint": endpoint})
 
     assert "spec.s3.endpoint: must begin with https:// where caSecret is set" in told
 
 
 @pytest.mark.parametrize("checksum", ["sha256", "CRC32", "MD5", " "])
-def test_a_checksum_that_is_none_is_refused_by_its_field(checksum: str) -> None:
+def test_an_unknown_checksum_is_refused_with_its_field(checksum: str) -> None:
     told = refusal(s3=S3 | {"checksum": checksum})
 
     assert "spec.s3.checksum: must be one of SHA256, CRC64NVME" in told

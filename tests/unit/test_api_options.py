@@ -100,7 +100,7 @@ def test_every_option_can_be_set_as_coreos_manifests_do(
     assert configured(version, pod={"etcdEnv": [variable]})[key] == value[1]
 
 
-def test_the_options_of_each_minor_are_all_there_are() -> None:
+def test_no_minor_has_other_options() -> None:
     with pytest.raises(RefusedCluster) as caught:
         configured("3.7.3", etcd={"options": {"unknown": "1"}})
     known = str(caught.value).partition("Known are: ")[2].split(", ")
@@ -160,7 +160,9 @@ class TestTypedOptions:
             ({"logLevel": "debug"}, {"log-level": "debug"}),
         ],
     )
-    def test_has_its_key(self, given_: dict[str, Any], expected: dict[str, Any]) -> None:
+    def test_becomes_a_configuration_key(
+        self, given_: dict[str, Any], expected: dict[str, Any]
+    ) -> None:
         assert configured(etcd=given_) == configured() | expected
 
     @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ class TestTypedOptions:
             ("autoCompactionRetention", "2h", "ETCD_AUTO_COMPACTION_RETENTION", "nonsense"),
         ],
     )
-    def test_of_the_spec_goes_over_the_environment(
+    def test_the_spec_overrides_the_environment(
         self, field: str, value: object, name: str, beneath: str
     ) -> None:
         variable = {"name": name, "value": beneath}
@@ -204,14 +206,14 @@ class TestTypedOptions:
 
         assert found == configured(etcd={field: value})
 
-    def test_the_checked_map_goes_over_the_environment(self) -> None:
+    def test_the_checked_map_overrides_the_environment(self) -> None:
         variable = {"name": "ETCD_MAX_TXN_OPS", "value": "1"}
 
         found = configured(etcd={"options": {"max-txn-ops": "2"}}, pod={"etcdEnv": [variable]})
 
         assert found["max-txn-ops"] == 2
 
-    def test_unset_snapshot_count_leaves_etcd_its_own_default(self) -> None:
+    def test_an_unset_snapshot_count_keeps_etcds_default(self) -> None:
         assert "snapshot-count" not in configured()
 
 
@@ -242,7 +244,7 @@ def test_a_duration_becomes_the_nanoseconds_that_go_reads(text: str, nanoseconds
 @pytest.mark.parametrize(
     "text", ["", "1", "h", "1 h", "1d", "-1h", "1.h", ".5h", "1h30", "1H", "1µs"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(RefusedCluster, match="must be a duration"):
         configured(etcd={"options": {"corrupt-check-time": text}})
 
@@ -263,11 +265,11 @@ GOOD_FIELDS = {
 
 @pytest.mark.parametrize("altered", ["nothing", *sorted(GOOD), *sorted(GOOD_FIELDS)])
 @given(st.sampled_from(sorted(GOOD)), st.sampled_from(sorted(GOOD_FIELDS)), PRINTABLE)
-def test_whatever_is_accepted_carries_no_text_of_the_users_choosing(
+def test_an_accepted_value_contains_no_free_text(
     altered: str, option: str, field: str, text: str
 ) -> None:
-    """Kubernetes would expand a `$(NAME)` in the settings, and etcd would read what it says. All
-    else is good, so that it is this text alone that is accepted or refused."""
+    """Kubernetes would expand a `$(NAME)` in the settings, and etcd would read the result.
+    Everything else in the spec is valid, so only this text decides whether it is refused."""
     etcd: dict[str, Any] = {"options": {option: GOOD[option]}, field: GOOD_FIELDS[field]}
     if altered != "nothing":
         (etcd if altered in GOOD_FIELDS else etcd["options"])[altered] = text

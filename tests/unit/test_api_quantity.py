@@ -1,7 +1,7 @@
 """Kubernetes quantities: every way to write them, and comparison of different spellings.
 
 The API server stores a canonical spelling. If it were not recognised as the same value, the
-operator would repair it for ever.
+operator would put the object back again and again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_every_spelling_has_its_value(text: str, value: str) -> None:
         "1e9999",
     ],
 )
-def test_anything_else_is_none(text: str) -> None:
+def test_any_other_text_has_no_value(text: str) -> None:
     assert parse_quantity(text) is None
 
 
@@ -103,7 +103,7 @@ def test_anything_else_is_none(text: str) -> None:
         ("+2", "2"),
     ],
 )
-def test_two_spellings_of_one_value_are_the_same(left: object, right: object) -> None:
+def test_two_spellings_of_one_value_are_equal(left: object, right: object) -> None:
     assert same_quantity(left, right)
     assert same_quantity(right, left)
 
@@ -123,7 +123,7 @@ def test_two_spellings_of_one_value_are_the_same(left: object, right: object) ->
         (1.0, "1"),
     ],
 )
-def test_others_are_not(left: object, right: object) -> None:
+def test_other_values_are_not_equal(left: object, right: object) -> None:
     assert not same_quantity(left, right)
 
 

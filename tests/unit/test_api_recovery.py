@@ -28,7 +28,7 @@ def test_none(nothing: Any) -> None:
     assert read(nothing) is None
 
 
-def test_nobody_is_fenced_by_default() -> None:
+def test_no_pod_is_fenced_by_default() -> None:
     assert read(SOUND) == Recovery("c-1", 0xAB, 3, ())
 
 
@@ -66,7 +66,9 @@ def test_nobody_is_fenced_by_default() -> None:
         ({"fenced": ["c-1"]}, "fenced", "the survivor"),
     ],
 )
-def test_what_is_wrong_is_said(change: dict[str, Any], path: str, words: str) -> None:
+def test_a_mistake_is_reported_with_its_field(
+    change: dict[str, Any], path: str, words: str
+) -> None:
     with pytest.raises(RefusedCluster) as caught:
         read(SOUND | change)
 
@@ -81,8 +83,8 @@ def test_another_type(given: Any) -> None:
         read(given)
 
 
-def test_it_is_no_part_of_what_pods_are_made_from() -> None:
-    """Else every recovery would be followed by a rolling restart."""
+def test_it_does_not_change_the_hash_of_the_pods() -> None:
+    """Otherwise every recovery would be followed by a rolling restart."""
     plain = parse_cluster(body(3))
 
     assert parse_cluster(body(3, recovery=SOUND)).template_hash == plain.template_hash

@@ -20,7 +20,8 @@ HUGE = 10**30
 
 
 class Bad(NamedTuple):
-    """A spec (over `size: 3`), the field that must be named, and words that must be said."""
+    """A spec (added to `size: 3`), the field that must be named, and text that must be in the
+    message."""
 
     spec: dict[str, Any]
     path: str
@@ -386,7 +387,7 @@ def names(bad: Bad) -> str:
 
 
 @pytest.mark.parametrize("bad", REFUSED, ids=names)
-def test_is_refused_by_name_and_in_words(bad: Bad) -> None:
+def test_is_refused_with_its_field_and_a_reason(bad: Bad) -> None:
     resource = body(**bad.spec)
 
     with pytest.raises(RefusedCluster) as caught:
@@ -412,18 +413,18 @@ def test_what_the_operator_owns_cannot_be_set_in_either_place(name: str) -> None
 
 
 @pytest.mark.parametrize("spec", ["etcd", 5, [], True, [{"size": 3}]])
-def test_a_spec_that_is_no_object_is_refused(spec: object) -> None:
+def test_a_spec_that_is_not_an_object_is_refused(spec: object) -> None:
     with pytest.raises(RefusedCluster, match=r"^spec: must be an object"):
         parse_cluster(body() | {"spec": spec})
 
 
 @pytest.mark.parametrize("spec", [None, {}])
-def test_a_spec_that_is_not_there_lacks_its_size(spec: object) -> None:
+def test_an_empty_spec_lacks_its_size(spec: object) -> None:
     with pytest.raises(RefusedCluster, match=r"^spec\.size: is missing"):
         parse_cluster(body() | {"spec": spec})
 
 
-def test_without_a_spec_the_size_is_missed() -> None:
+def test_without_a_spec_the_size_is_missing() -> None:
     resource = body()
     del resource["spec"]
 
@@ -462,7 +463,7 @@ def test_the_longest_name_is_accepted() -> None:
     assert parse_cluster(body(name="c" * 52)).name == "c" * 52
 
 
-def test_the_name_of_anothers_client_service_is_refused() -> None:
+def test_a_name_whose_client_service_is_another_clusters_is_refused() -> None:
     with pytest.raises(RefusedCluster, match="the client Service of a cluster named 'a'"):
         parse_cluster(body(name="a-client"))
 
@@ -495,8 +496,8 @@ def test_one_problem_is_named_once() -> None:
 
 
 @pytest.mark.parametrize("bad", REFUSED, ids=names)
-def test_what_is_said_is_short(bad: Bad) -> None:
-    """It goes into a condition, a log line and an event."""
+def test_the_message_is_short(bad: Bad) -> None:
+    """It is used in a condition, a log line and an Event."""
     with pytest.raises(RefusedCluster) as caught:
         parse_cluster(body(**bad.spec))
 
@@ -505,7 +506,7 @@ def test_what_is_said_is_short(bad: Bad) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"paused": True}, {"paused": True, "size": "x"}])
-def test_a_pause_is_read_off_a_spec_that_is_otherwise_wrong(spec: dict[str, Any]) -> None:
+def test_a_pause_is_recognised_in_a_spec_that_is_otherwise_wrong(spec: dict[str, Any]) -> None:
     assert is_paused({"spec": spec})
 
 
@@ -513,7 +514,7 @@ def test_a_pause_is_read_off_a_spec_that_is_otherwise_wrong(spec: dict[str, Any]
     "resource",
     [{}, {"spec": None}, {"spec": 5}, {"spec": {"paused": "true"}}, {"spec": {"paused": 1}}],
 )
-def test_anything_else_is_no_pause(resource: dict[str, Any]) -> None:
+def test_any_other_value_is_not_a_pause(resource: dict[str, Any]) -> None:
     assert not is_paused(resource)
 
 
@@ -612,7 +613,7 @@ def _parse_or_refuse(spec: Any) -> None:
     assert resource == before
 
 
-def test_tls_that_is_no_object_was_refused_twice_in_one_message() -> None:
+def test_tls_that_is_not_an_object_was_refused_twice_in_one_message() -> None:
     with pytest.raises(RefusedCluster) as caught:
         parse_cluster({"metadata": {"name": "c"}, "spec": {"size": 3, "TLS": "on"}})
 

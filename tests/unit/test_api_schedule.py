@@ -34,7 +34,7 @@ def refusal(**changes: Any) -> str:
     return str(caught.value)
 
 
-def test_what_is_left_out_has_defaults() -> None:
+def test_an_absent_field_has_its_default() -> None:
     schedule = parse_schedule(body())
 
     assert (schedule.cron, schedule.time_zone, schedule.times) == (
@@ -47,11 +47,11 @@ def test_what_is_left_out_has_defaults() -> None:
     assert not schedule.retention.limited
 
 
-def test_no_jitter_is_another_word_than_none_said() -> None:
+def test_a_jitter_of_zero_is_not_the_default() -> None:
     assert parse_schedule(body(jitterSeconds=0)).jitter == 0
 
 
-def test_all_that_is_said_is_understood() -> None:
+def test_every_field_is_read() -> None:
     schedule = parse_schedule(
         body(
             schedule="0   3 * * MON",
@@ -75,7 +75,7 @@ def test_all_that_is_said_is_understood() -> None:
         ("mybucket/c/", "mybucket/c/2026-11-21-03:00_0a1b2c3d"),
     ],
 )
-def test_each_run_is_an_etcdbackup_of_its_own(path: str, expected: str) -> None:
+def test_each_run_has_its_own_etcdbackup(path: str, expected: str) -> None:
     template = TEMPLATE | {"s3": TEMPLATE["s3"] | {"path": path}}
     schedule = parse_schedule(body(template=template))
     made = scheduled_backup(schedule, 1795230000, WRITTEN)
@@ -89,14 +89,14 @@ def test_each_run_is_an_etcdbackup_of_its_own(path: str, expected: str) -> None:
     assert template["s3"]["path"] == path, "the template stays as it is"
 
 
-def test_proof_is_left_out_where_the_template_says_so() -> None:
+def test_no_trial_restore_if_the_template_says_so() -> None:
     schedule = parse_schedule(body(template=TEMPLATE | {"verify": "None"}))
 
     assert schedule.spec_of(WRITTEN)["verify"] == "None"
 
 
 def test_copies_of_a_schedule_do_not_write_over_each_others_backups() -> None:
-    """Same name, same path, same bucket, in another namespace or cluster."""
+    """They have the same name, path and bucket, in another namespace or cluster."""
     other = body()
     other["metadata"] = other["metadata"] | {"uid": "ffffffff-0000-4000-8000-000000000000"}
     paths = {parse_schedule(one).spec_of(WRITTEN)["s3"]["path"] for one in (body(), other)}
@@ -145,12 +145,12 @@ def test_copies_of_a_schedule_do_not_write_over_each_others_backups() -> None:
         ({"name": "n" * 53}, "metadata.name: is longer than 52"),
     ],
 )
-def test_each_mistake_is_said_by_its_field(changes: Any, words: str) -> None:
+def test_each_mistake_is_reported_with_its_field(changes: Any, words: str) -> None:
     assert words in refusal(**changes)
 
 
 @pytest.mark.parametrize("spec", [None, [], "a", {"template": None}, {"schedule": None}])
-def test_nothing_that_is_no_spec_raises_anything_else(spec: Any) -> None:
+def test_an_invalid_spec_raises_no_other_exception(spec: Any) -> None:
     with pytest.raises(RefusedSchedule):
         parse_schedule({"metadata": {"name": "a"}, "spec": spec})
 

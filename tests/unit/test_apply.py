@@ -106,7 +106,7 @@ def service_step():
 
 
 def mending_step(world):
-    """As the planner makes it for a Service that is there: at the version that it looked at."""
+    """The step that the planner chooses for an existing Service, with the version that it saw."""
     manifest = headless_service(CLUSTER)
     live = world.store.get(SERVICES, "default", "a") or world.kube.live(SERVICES, "a")
     manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
@@ -114,13 +114,13 @@ def mending_step(world):
 
 
 class TestChild:
-    async def test_is_created_once_the_name_is_known_to_be_free(self, world):
+    async def test_is_created_once_its_name_is_known_to_be_free(self, world):
         done = await world.apply(service_step())
         assert done == Done("created Service a", created=True)
         assert world.kube.log == ["get Service a", "apply Service a"]
         assert world.store.get(SERVICES, "default", "a")["metadata"]["uid"]
 
-    async def test_is_put_back_with_the_uid_that_was_looked_at_and_without_a_read(self, world):
+    async def test_is_put_back_with_the_uid_that_was_seen_and_without_a_read(self, world):
         await world.apply(service_step())
         uid = world.kube.live(SERVICES, "a")["metadata"]["uid"]
         altered = world.kube.live(SERVICES, "a")
@@ -134,7 +134,8 @@ class TestChild:
         assert world.kube.live(SERVICES, "a")["metadata"]["uid"] == uid
 
     async def test_another_owners_object_outside_the_store_is_left_alone(self, world):
-        """No label of ours: the watch does not show it, and apply would take it over (I10)."""
+        """It has no label of ours, so the watch does not show it, and an apply would take it over
+        (I10)."""
         before = world.kube.put(
             SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
         )
@@ -149,12 +150,12 @@ class TestChild:
         assert applied == Outdated("Service a is another owner's now")
         assert world.kube.live(SERVICES, "a") == before
 
-    async def test_of_a_name_that_was_free_a_moment_ago_needs_no_other_read(self, world):
+    async def test_whose_name_was_free_a_moment_ago_needs_no_other_read(self, world):
         await world.finder.find(SERVICES, "default", "a")
         await world.apply(service_step())
         assert world.kube.log == ["get Service a", "apply Service a"]
 
-    async def test_of_a_name_that_was_free_a_while_ago_is_not_taken_over(self, world):
+    async def test_whose_name_was_free_a_while_ago_is_not_taken_over(self, world):
         await world.finder.find(SERVICES, "default", "a")
         world.clock.now += 0.1
         theirs = {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
@@ -162,15 +163,15 @@ class TestChild:
         assert isinstance(await world.apply(service_step()), Outdated)
         assert world.kube.live(SERVICES, "a") == before
 
-    async def test_that_members_depend_on_is_read_however_short_the_moment(self, world):
-        """I5: an operator that just gave up the Lease may have made it, with other replicas."""
+    async def test_that_members_depend_on_is_always_read_first(self, world):
+        """I5: an operator that just lost the Lease may have created it, with other replicas."""
         await world.finder.find(STATEFUL_SETS, "default", "a")
         manifest = stateful_set(CLUSTER, replicas=3, operator_image="operator:1")
         world.kube.log.clear()
         await world.apply(ApplyChild("StatefulSet", "a", manifest, "is not there"))
         assert world.kube.log == ["get StatefulSet a", "apply StatefulSet a"]
 
-    async def test_that_someone_replaced_in_between_is_not_taken_over(self, world):
+    async def test_that_was_replaced_in_between_is_not_taken_over(self, world):
         await world.apply(service_step())
         world.kube.watching = False
 
@@ -184,7 +185,7 @@ class TestChild:
         assert isinstance(await world.apply(mending_step(world)), Outdated)
         assert "ownerReferences" not in world.kube.live(SERVICES, "a")["metadata"]
 
-    async def test_ours_with_its_labels_taken_off_gets_them_back(self, world):
+    async def test_of_ours_without_its_labels_gets_them_back(self, world):
         await world.apply(service_step())
         stripped = world.kube.live(SERVICES, "a")
         stripped["metadata"]["labels"] = {}
@@ -195,7 +196,9 @@ class TestChild:
         assert world.kube.live(SERVICES, "a")["metadata"]["labels"] == naming.labels("a")
         assert world.store.get(SERVICES, "default", "a")
 
-    async def test_that_the_store_holds_and_is_gone_is_not_made_with_the_old_uid(self, world):
+    async def test_that_is_gone_though_the_store_has_it_is_not_created_with_the_old_uid(
+        self, world
+    ):
         await world.apply(service_step())
         world.kube.watching = False
         world.kube.remove(SERVICES, "default", "a")
@@ -204,8 +207,9 @@ class TestChild:
         assert world.store.get(SERVICES, "default", "a") is None
         assert await world.apply(service_step()) == Done("created Service a", created=True)
 
-    async def test_that_is_gone_is_not_made_again_as_it_was_to_be_altered(self, world):
-        """I5: replicas as they were when it was last seen, and members since."""
+    async def test_that_was_deleted_before_an_edit_is_not_created_by_it(self, world):
+        """I5: the edit has the replicas of an earlier look, and members may have been added
+        since."""
         await world.apply(service_step())
         step = mending_step(world)
         world.kube.remove(SERVICES, "default", "a")
@@ -221,7 +225,7 @@ class TestChild:
         assert isinstance(await world.apply(service_step()), Outdated)
         assert world.kube.log == []
 
-    async def test_the_manifest_of_the_step_is_not_altered(self, world):
+    async def test_the_manifest_of_the_step_is_not_modified(self, world):
         step = service_step()
         await world.apply(step)
         await world.apply(step)
@@ -250,7 +254,7 @@ class TestSecret:
         assert reading.secret(one).bootstrap == BOOTSTRAP
 
     async def test_never_overwrites_one(self, world):
-        """Another operator was faster, and the watch has not told of it yet."""
+        """Another operator was faster, and the watch has not reported it yet."""
         world.kube.watching = False
         manifest = start_secret(CLUSTER, BOOTSTRAP, base64.b64encode(b"o" * 32).decode())
         before = await world.kube.create(SECRETS, manifest)
@@ -271,7 +275,7 @@ class TestSecret:
         assert reading.start_key(after) == reading.start_key(before)
         assert world.store.get(SECRETS, "default", "a-start") == after
 
-    async def test_record_brings_back_the_labels_that_someone_took_off(self, world):
+    async def test_record_brings_back_labels_that_were_removed(self, world):
         secret = await world.put_secret()
         secret["metadata"]["labels"] = {"theirs": "kept"}
         version = world.kube.put(SECRETS, secret)["metadata"]["resourceVersion"]
@@ -328,7 +332,7 @@ class TestRecord:
         seen = world.store.get(CLAIMS, "default", "data-a-0")
         assert seen["status"]["phase"] == "Lost", "the store was to be refreshed"
 
-    async def test_goes_on_the_pod_where_the_pod_holds_the_data(self, world):
+    async def test_is_written_on_the_pod_if_the_pod_holds_the_data(self, world):
         pod = world.put_pod()
         metadata = pod["metadata"]
         step = RecordMember(
@@ -349,7 +353,7 @@ class TestTicket:
         world.start.wait(ADDRESS, pod["metadata"]["uid"], "run-1")
         return PushTicket("a-0", pod["metadata"]["uid"], ADDRESS, self.TICKET, "may start")
 
-    async def test_is_handed_over_after_a_read_of_the_pod(self, world):
+    async def test_is_pushed_after_a_read_of_the_pod(self, world):
         step = await self.prepare(world)
         world.kube.log.clear()
         assert isinstance(await world.apply(step), Done)
@@ -367,8 +371,8 @@ class TestTicket:
         ],
         ids=["another pod", "deleting", "out of start", "moved", "gone"],
     )
-    async def test_is_withheld_when_the_read_says_otherwise(self, world, change):
-        """The store is behind: only the fresh read knows."""
+    async def test_is_withheld_if_the_read_contradicts(self, world, change):
+        """The store is behind: only the fresh read shows it."""
         step = await self.prepare(world)
         world.kube.watching = False
         pod = world.kube.live(PODS, "a-0")
@@ -384,8 +388,8 @@ class TestTicket:
         seen = world.store.get(PODS, "default", "a-0")
         assert (seen is None) == (change is None), "the next pass must see what the read saw"
 
-    async def test_that_the_ledger_does_not_know_is_withheld(self, world):
-        """I3: the Secret was made anew since an operator with an old view chose the step."""
+    async def test_that_is_not_in_the_ledger_is_withheld(self, world):
+        """I3: the Secret was recreated after an operator with an old view had chosen the step."""
         step = await self.prepare(world)
         secret = world.kube.live(SECRETS, "a-start")
         patched = WriteBootstrap(
@@ -395,8 +399,8 @@ class TestTicket:
         assert isinstance(await world.apply(step), Outdated)
         assert world.start.taken == []
 
-    async def test_is_pushed_though_its_secret_has_lost_its_labels(self, world):
-        """The watch selects by them, so the store takes the Secret for gone."""
+    async def test_is_pushed_although_its_secret_has_lost_its_labels(self, world):
+        """The watch selects by them, so the store treats the Secret as gone."""
         step = await self.prepare(world)
         secret = world.kube.live(SECRETS, "a-start")
         secret["metadata"]["labels"] = {}
@@ -412,12 +416,12 @@ class TestTicket:
         assert isinstance(await world.apply(step), Uncertain)
         assert world.start.taken == []
 
-    async def test_with_its_receipt_lost_is_unknown(self, world):
+    async def test_whose_receipt_is_lost_is_unknown(self, world):
         step = await self.prepare(world)
         world.start.lose_receipt = True
         assert isinstance(await world.apply(step), Uncertain)
 
-    async def test_that_start_refuses_is_told_with_its_reason(self, world):
+    async def test_that_start_refuses_is_reported_with_its_reason(self, world):
         step = await self.prepare(world)
         world.start.refusal = "this run has taken another ticket"
         outcome = await world.apply(step)
@@ -450,13 +454,13 @@ class TestDeletion:
         assert isinstance(await world.apply(self.step(claim, **other)), Outdated)
         assert world.kube.find(CLAIMS, "data-a-0")
 
-    async def test_that_a_finalizer_holds_up_shows_as_deleting(self, world):
+    async def test_that_a_finalizer_delays_shows_as_deleting(self, world):
         world.kube.watching = False
         claim = world.put_claim(finalizers=["kubernetes.io/pvc-protection"])
         assert isinstance(await world.apply(self.step(claim)), Done)
         assert "deletionTimestamp" in world.store.get(CLAIMS, "default", "data-a-0")["metadata"]
 
-    async def test_of_one_that_is_gone_is_done(self, world):
+    async def test_of_a_claim_that_is_gone_is_done(self, world):
         claim = world.put_claim()
         world.kube.watching = False
         world.kube.remove(CLAIMS, "default", "data-a-0")
@@ -497,7 +501,7 @@ class TestPodDeletion:
         assert world.kube.calls["delete Pod"] == 1
         assert world.store.get(PODS, "default", "a-0") is None
 
-    async def test_by_force_without_it(self, world):
+    async def test_by_force_without_a_grace_period(self, world):
         pod = world.put_pod()
         assert isinstance(await world.apply(self.step(pod, force=True)), Done)
         assert world.kube.calls["delete Pod by force"] == 1
@@ -514,7 +518,7 @@ class TestPodDeletion:
         assert world.kube.find(PODS, "a-0")
         assert world.store.get(PODS, "default", "a-0")["spec"], "the next pass must see why"
 
-    async def test_that_takes_its_time_shows_as_deleting(self, world):
+    async def test_that_takes_time_shows_as_deleting(self, world):
         world.kube.watching = False
         pod = world.put_pod(finalizers=["theirs/one"])
         assert isinstance(await world.apply(self.step(pod)), Done)
@@ -527,7 +531,8 @@ WITH = {MemberAddLearner: "http://a-3:2380", MemberRemove: 8}
 
 
 class TestChange:
-    """Of etcd: asked of the leader alone, as the member and the cluster that it is meant to be."""
+    """A change of etcd is requested only from the leader, and only if the member and the cluster at
+    its address are the expected ones."""
 
     @pytest.fixture
     def world(self):
@@ -563,14 +568,15 @@ class TestChange:
         ],
         ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
     )
-    async def test_is_asked_of_the_leader_once(self, world, step, asked):
+    async def test_is_requested_from_the_leader_once(self, world, step, asked):
         assert isinstance(await world.apply(step), Done)
         assert world.etcd.changes == [asked]
         assert not world.kube.calls
 
     @pytest.mark.parametrize("step", [MemberAddLearner, MemberRemove])
-    async def test_that_a_leader_refuses_for_a_link_it_only_believes_lost(self, world, step):
-        """etcd issue 14523: it would refuse until it or that peer is restarted."""
+    async def test_that_the_leader_refuses_is_requested_from_the_others(self, world, step):
+        """etcd issue 14523: a leader that wrongly believes a peer lost refuses until one of the two
+        restarts."""
         change = step(self.with_others(world), WITH[step], "x")
         world.etcd.answers = [Refused("unhealthy cluster")] * 2
         assert isinstance(await world.apply(change), Done)
@@ -580,32 +586,32 @@ class TestChange:
         world.etcd.answers = [Refused("unhealthy cluster")] * 3
         assert await world.apply(change) == Declined("unhealthy cluster")
 
-    async def test_that_a_follower_may_have_made_is_not_asked_of_the_next(self, world):
+    async def test_that_a_follower_may_have_made_is_not_requested_from_the_next(self, world):
         change = MemberAddLearner(self.with_others(world), "http://a-3:2380", "x")
         world.etcd.answers = [Refused("unhealthy cluster"), NoAnswer("deadline")]
         assert isinstance(await world.apply(change), Uncertain)
         assert len(world.etcd.changes) == 2
 
-    async def test_of_a_member_that_leaves_is_not_asked_of_itself(self, world):
+    async def test_of_a_member_that_leaves_is_not_requested_from_itself(self, world):
         leaves = self.with_others(world).others[0].member_id
         world.etcd.answers = [Refused("unhealthy cluster")] * 2
         change = MemberRemove(self.with_others(world), leaves, "x")
         assert await world.apply(change) == Declined("unhealthy cluster")
 
     @pytest.mark.parametrize("step", [PROMOTE, MoveLeader(LEADER, 8, "x")])
-    async def test_that_only_the_leader_can_make_is_asked_of_nobody_else(self, world, step):
+    async def test_that_only_the_leader_can_make_is_requested_from_no_other(self, world, step):
         world.etcd.answers = [Refused("unhealthy cluster")]
         change = replace(step, leader=self.with_others(world))
         assert await world.apply(change) == Declined("unhealthy cluster")
 
     def with_others(self, world):
-        """The leader, and two voters beside it."""
+        """The leader, and two other voters."""
         for member_id, address in ((9, "10.0.0.3"), (10, "10.0.0.4")):
             member = replace(world.etcd.listed[7], member_id=member_id)
             world.etcd.members[address] = world.etcd.listed[member_id] = member
         return replace(LEADER, others=(Voter("10.0.0.3", 9, 99), Voter("10.0.0.4", 10, 99)))
 
-    async def test_that_etcd_declines_is_told_in_its_words(self, world):
+    async def test_that_etcd_declines_is_reported_with_its_error(self, world):
         words = "can only promote a learner member which is in sync with leader"
         world.etcd.answers = [Refused(words)]
         assert await world.apply(PROMOTE) == Declined(words)
@@ -617,16 +623,16 @@ class TestChange:
     @pytest.mark.parametrize(
         "stranger", [replace(LEADER, cluster_id=1), replace(LEADER, member_id=9)]
     )
-    async def test_is_not_made_by_whoever_has_the_address_now(self, world, stranger):
+    async def test_is_not_made_by_another_member_at_the_same_address(self, world, stranger):
         assert isinstance(await world.apply(replace(PROMOTE, leader=stranger)), Outdated)
         assert world.etcd.listed[8].learner
 
-    async def test_of_a_database_is_asked_of_its_member(self, world):
+    async def test_of_a_database_is_requested_from_its_member(self, world):
         step = Defragment(Voter("10.0.0.2", 8, 99), "a-1", 50, "x")
         world.etcd.files = {"10.0.0.2": (100, 50)}
         assert await world.apply(step) == Done("defragmented a-1")
         assert world.etcd.changes == ["defragment 10.0.0.2"]
 
-    async def test_of_a_leader_that_leads_no_more_is_declined(self, world):
+    async def test_of_a_member_that_leads_no_more_is_declined(self, world):
         world.etcd.leader = 8
         assert await world.apply(PROMOTE) == Declined("not leader")

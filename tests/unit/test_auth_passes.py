@@ -61,7 +61,7 @@ def minutes(bench, count=1):
     bench.clock.now += 60 * count
 
 
-async def test_it_is_turned_on_and_told(bench):
+async def test_it_is_turned_on_and_reported(bench):
     bench.declare(TLS=MANAGED, auth=AUTH)
     await bench.run()
 
@@ -71,7 +71,7 @@ async def test_it_is_turned_on_and_told(bench):
     assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
 
-async def test_a_settled_cluster_costs_one_more_question_per_round(on):
+async def test_a_settled_cluster_needs_one_more_request_per_round(on):
     minutes(on)
     await on.run()
     on.accounts.calls.clear()
@@ -92,7 +92,7 @@ async def test_a_password_follows_its_secret(on):
     assert "PasswordChanged" in on.events.reasons()
 
 
-async def test_at_rest_no_secret_is_read_and_one_that_changes_is_followed_at_once(on):
+async def test_at_rest_no_secret_is_read_until_it_changes(on):
     on.marks = {}
     await on.run()
     on.kube.calls.clear()
@@ -108,7 +108,7 @@ async def test_at_rest_no_secret_is_read_and_one_that_changes_is_followed_at_onc
 
 
 async def test_a_leader_that_was_stopped_for_a_while_sets_no_old_password(on):
-    """It has the Secret of before in its memory, while another operator has set the new one."""
+    """It still has the old Secret in memory, while another operator has set the new password."""
     on.marks = {}
     minutes(on)
     await on.run()
@@ -141,7 +141,7 @@ async def test_a_leader_that_was_stopped_for_a_while_grants_nothing_by_an_old_sp
     assert on.accounts.permissions["web"] == {new}
 
 
-async def test_off_by_hand_is_on_again_within_a_round(on):
+async def test_turned_off_by_hand_it_is_on_again_within_a_round(on):
     on.accounts.enabled = False
     minutes(on)
     await on.run()
@@ -151,7 +151,7 @@ async def test_off_by_hand_is_on_again_within_a_round(on):
     assert "turned off" in told[2]
 
 
-async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
+async def test_without_an_answer_the_cluster_is_not_as_declared(on):
     on.accounts.silent = True
     minutes(on)
     on.clock.now += await on.once()
@@ -164,7 +164,7 @@ async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
     assert on.condition("Progressing")["reason"] == "AsDeclared"
 
 
-async def test_without_the_field_it_is_off_and_its_status_gone(on):
+async def test_without_the_field_it_is_off_and_its_status_is_gone(on):
     body = on.body
     del body["spec"]["auth"]
     body["metadata"]["generation"] += 1
@@ -179,7 +179,7 @@ async def test_without_the_field_it_is_off_and_its_status_gone(on):
     assert "AuthenticationOff" in on.events.reasons()
 
 
-async def test_on_by_hand_without_the_spec_is_let_alone(bench):
+async def test_turned_on_by_hand_without_the_field_it_is_left_alone(bench):
     bench.declare(TLS=MANAGED)
     await bench.run()
     bench.accounts.passwords["root"], bench.accounts.granted["root"] = "x", {"root"}
@@ -192,10 +192,10 @@ async def test_on_by_hand_without_the_spec_is_let_alone(bench):
     assert bench.condition("Blocked") is None
 
 
-async def test_tls_of_clients_that_was_taken_away_locked_out_the_operator_of_users_made_by_hand(
+async def test_turning_client_tls_off_locked_the_operator_out_of_a_cluster_with_manual_users(
     bench,
 ):
-    """The spec knows of no users, so nobody asked etcd whether it asks for names."""
+    """The spec has no users, so etcd was not asked whether authentication is on."""
     bench.declare(TLS=MANAGED)
     await bench.run()
     bench.accounts.passwords["root"], bench.accounts.granted["root"] = "x", {"root"}
@@ -225,7 +225,9 @@ async def test_tls_of_clients_that_was_taken_away_locked_out_the_operator_of_use
     ],
     ids=["no Secret", "no key", "empty", "line break", "too long"],
 )
-async def test_what_is_wrong_with_a_secret_is_said_and_mended_within_seconds(bench, spoil, words):
+async def test_a_mistake_in_a_secret_is_reported_and_its_correction_noticed_within_seconds(
+    bench, spoil, words
+):
     spoil(bench)
     bench.declare(TLS=MANAGED, auth=AUTH)
     for _ in range(40):
@@ -246,7 +248,7 @@ async def test_what_is_wrong_with_a_secret_is_said_and_mended_within_seconds(ben
     assert bench.condition("Blocked") is None
 
 
-async def test_a_user_without_a_password_is_told_of_once_and_asked_about_no_more(on):
+async def test_a_user_without_a_password_is_reported_once_and_not_tried_again(on):
     on.accounts.do(DeleteUser("web"))
     on.accounts.do(AddUser("web"), "")
     on.accounts.passwordless.add("web")
@@ -274,8 +276,8 @@ async def test_a_user_without_a_password_is_told_of_once_and_asked_about_no_more
     assert on.condition("Blocked") is None
 
 
-async def test_what_etcd_says_of_a_password_for_a_user_without_one_is_an_answer():
-    """It is in no table of errors of etcd's (3.5 to 3.7), so gRPC gives it the code `UNKNOWN`."""
+async def test_etcds_error_for_a_user_without_a_password_is_an_answer():
+    """It is not in etcd's table of errors (3.5 to 3.7), so gRPC gives it the code `UNKNOWN`."""
 
     class Says(GrpcEtcd):
         words = ""
@@ -297,7 +299,7 @@ async def test_what_etcd_says_of_a_password_for_a_user_without_one_is_an_answer(
         await GrpcAccounts(etcd).try_password(at, "web", "x")
 
 
-async def test_members_that_deny_the_operator_are_told_of_and_nothing_is_done(bench):
+async def test_members_that_deny_the_operator_are_reported_and_nothing_is_done(bench):
     bench.declare(TLS={"peer": "Plaintext", "client": "Plaintext"})
     await bench.run()
     bench.etcd.denies = "user name is empty"
@@ -329,7 +331,7 @@ async def test_no_password_is_in_a_log_a_status_an_event_or_a_write(bench, caplo
         assert base64.b64encode(word.encode()).decode() not in told
 
 
-async def test_nothing_is_remembered_of_a_cluster_that_is_gone(on):
+async def test_nothing_is_remembered_of_a_deleted_cluster(on):
     on.kube.remove(ETCD_CLUSTERS, "default", "a")
     await on.once()
     look = on.reconciler._observer._passwords
@@ -337,7 +339,7 @@ async def test_nothing_is_remembered_of_a_cluster_that_is_gone(on):
     assert not look._secrets._reads
 
 
-async def test_a_secret_that_is_named_no_more_was_held_whole_until_the_cluster_was_gone(on):
+async def test_a_secret_that_is_no_longer_named_was_kept_until_the_cluster_was_gone(on):
     put_password(on, "other", "web-secret-1", "pw")
     web = {**AUTH["users"][0], "secret": {"name": "other", "key": "pw"}}
     spec = on.body["spec"] | {"auth": AUTH | {"users": [web]}}

@@ -43,7 +43,9 @@ UID, OTHER_UID = "0123abcd-5678", "89abcdef-5678"
 
 class TestIntegrity:
     @given(st.lists(st.integers(1, 700)), st.integers(1, 4))
-    def test_however_it_is_cut_a_whole_snapshot_passes(self, sizes: list[int], n: int) -> None:
+    def test_a_whole_snapshot_passes_however_it_is_cut_into_pieces(
+        self, sizes: list[int], n: int
+    ) -> None:
         data = snapshot(n)
 
         assert check(data, sizes) == hashlib.sha256(data).hexdigest()
@@ -57,11 +59,11 @@ class TestIntegrity:
             check(bytes(data), sizes)
 
     @pytest.mark.parametrize("left", [0, 1, 31, 32, 33, 511, 512, 544, 1567])
-    def test_one_that_is_cut_short_is_found(self, left: int) -> None:
+    def test_a_truncated_snapshot_is_found(self, left: int) -> None:
         with pytest.raises(Damaged):
             check(snapshot()[:left], [])
 
-    def test_a_database_without_the_hash_is_no_snapshot(self) -> None:
+    def test_a_database_without_the_hash_is_not_a_snapshot(self) -> None:
         with pytest.raises(Damaged, match="cut short"):
             check(snapshot()[:-32], [])
 
@@ -74,12 +76,12 @@ def answer(number: int, **changes: object) -> Answer:
 
 
 class TestChoice:
-    def test_a_follower_goes_before_the_leader_and_the_furthest_first(self) -> None:
+    def test_a_follower_is_preferred_to_the_leader_and_the_furthest_to_others(self) -> None:
         found = [answer(1), answer(2, revision=90), answer(3, revision=95)]
 
         assert [one.member_id for one in candidates(found)] == [3, 2, 1]
 
-    def test_the_leader_is_taken_when_it_is_alone(self) -> None:
+    def test_the_leader_is_taken_if_it_is_alone(self) -> None:
         assert [one.member_id for one in candidates([answer(1)])] == [1]
 
     def test_a_learner_is_never_taken(self) -> None:
@@ -93,18 +95,18 @@ class TestChoice:
         with pytest.raises(NoChoice, match="CORRUPT"):
             candidates([answer(2, errors=("memberID:2 alarm:CORRUPT ",))])
 
-    def test_one_that_is_out_of_space_can_be_backed_up(self) -> None:
+    def test_a_member_that_is_out_of_space_can_be_backed_up(self) -> None:
         assert candidates([answer(2, errors=("memberID:2 alarm:NOSPACE ",))])
 
-    def test_without_a_leader_nothing_is_called_a_backup(self) -> None:
+    def test_without_a_leader_no_backup_is_taken(self) -> None:
         with pytest.raises(NoChoice, match="quorum"):
             candidates([answer(2, leader_id=0)])
 
-    def test_two_clusters_at_the_endpoints_are_not_guessed_about(self) -> None:
+    def test_endpoints_of_two_clusters_are_refused(self) -> None:
         with pytest.raises(NoChoice, match=r"different clusters: .*7, .*8"):
             candidates([answer(1), answer(2, cluster_id=8)])
 
-    def test_who_is_not_of_the_cluster_that_is_meant_is_left_out(self) -> None:
+    def test_members_of_another_cluster_are_left_out(self) -> None:
         found = [answer(1), answer(2, cluster_id=8, revision=999)]
 
         assert [one.member_id for one in candidates(found, 7)] == [1]
@@ -114,19 +116,19 @@ class TestChoice:
 
 class TestNames:
     def test_a_hundredth_revision_is_newer_than_the_ninety_ninth(self) -> None:
-        """coreos sorted the names and deleted the newest backup here."""
+        """Here coreos sorted the names as text, and deleted the newest backup."""
         keys = [names.stamped("a/b", r, "2026-01-01-00:00:00") for r in (9, 99, 100)]
 
         assert names.newest_first("a/b", keys) == keys[::-1]
 
     def test_the_time_counts_before_the_revision(self) -> None:
-        """A cluster that was made anew begins at revision 1 again."""
+        """A cluster that was created again begins at revision 1."""
         old = names.stamped("a", 5000, "2026-01-01-00:00:00")
         new = names.stamped("a", 3, "2026-01-02-00:00:00")
 
         assert names.newest_first("a", [new, old]) == [new, old]
 
-    def test_neighbours_are_nobodys_business(self) -> None:
+    def test_files_with_similar_names_are_ignored(self) -> None:
         own = [names.stamped("etcd", n, "2026-01-01-00:00:00") for n in (1, 2)]
         others = [
             "etcd",
@@ -141,7 +143,7 @@ class TestNames:
 
         assert names.newest_first("etcd", own + others) == own[::-1]
 
-    def test_when_it_began_is_in_its_name(self) -> None:
+    def test_its_name_says_when_it_began(self) -> None:
         assert names.moment_of("a", names.stamped("a", 9, "2026-03-01-12:00:00")) == (
             "2026-03-01-12:00:00"
         )
@@ -149,14 +151,12 @@ class TestNames:
 
     @pytest.mark.parametrize("path", ["a/etcd", "a/etcd_2026-11-21-03:00_0123abcd", "a/"])
     @pytest.mark.parametrize("suffix", ["", "#1", "#23"])
-    def test_what_an_object_has_not_finished_is_found_by_its_next_try(
-        self, path: str, suffix: str
-    ) -> None:
+    def test_an_unfinished_file_is_found_by_the_next_attempt(self, path: str, suffix: str) -> None:
         name = names.unfinished(path, UID, "09af") + suffix
 
         assert names.is_left(path, UID, name)
 
-    def test_what_a_schedule_has_not_finished_is_found_by_its_next_run(self) -> None:
+    def test_an_unfinished_file_of_a_schedule_is_found_by_its_next_run(self) -> None:
         name = names.unfinished("a/etcd_2026-11-21-03:00_0123abcd", UID, "09af")
 
         assert names.is_left("a/etcd_2026-11-22-03:00_0123abcd", OTHER_UID, name)
@@ -174,22 +174,22 @@ class TestNames:
             "a/etcd",
         ],
     )
-    def test_what_is_of_another_is_left_alone(self, name: str) -> None:
+    def test_files_of_others_are_left_alone(self, name: str) -> None:
         assert not names.is_left("a/etcd", UID, name)
 
 
 class TestCredentials:
-    def test_coreoss_secret_for_s3(self) -> None:
+    def test_the_secret_of_coreos_for_s3(self) -> None:
         given = access(S3, GOOD | {"config": "[default]\nregion = eu-central-1\n"}).config
 
         assert given["access_key_id"] == "AK"
         assert given["secret_access_key"] == "SK%x"
         assert given["region"] == "eu-central-1"
 
-    def test_without_a_secret_the_pod_is_asked_as_itself(self) -> None:
+    def test_without_a_secret_the_identity_of_the_pod_is_used(self) -> None:
         assert "access_key_id" not in access(S3, None).config
 
-    def test_nothing_secret_is_printed(self) -> None:
+    def test_no_secret_is_printed(self) -> None:
         assert "SK%x" not in repr(access(S3, GOOD))
 
     @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ class TestCredentials:
             (GOOD | {"config": "[default]\nrole_arn = arn\n"}, "role_arn, which is not supported"),
         ],
     )
-    def test_a_wrong_secret_for_s3_is_told_by_its_key(
+    def test_a_wrong_secret_for_s3_is_reported_with_its_key(
         self, files: dict[str, str], words: str
     ) -> None:
         with pytest.raises(BadSecret, match=words) as caught:
@@ -220,8 +220,8 @@ class TestCredentials:
         assert styled["virtual_hosted_style_request"] is False
 
     @pytest.mark.parametrize("host", ["10.0.0.5:9000", "10.0.0.5", "[fd00::5]:9000", "10.0.0.5/s3"])
-    def test_a_store_at_an_address_had_its_jobs_die_without_a_word(self, host: str) -> None:
-        """Of `http://mybucket.10.0.0.5:9000` the client can make no request, and panics."""
+    def test_a_store_at_an_ip_address_made_jobs_die_silently(self, host: str) -> None:
+        """The client can make no request to `http://mybucket.10.0.0.5:9000`, and panics."""
         found = access(replace(S3, endpoint=f"http://{host}"), GOOD).config
 
         assert found["endpoint"] == f"http://{host}"
@@ -233,7 +233,7 @@ class TestCredentials:
 
         assert found["endpoint"] == f"http://mybucket.{host}"
 
-    def test_of_a_secret_with_authorities_the_certificates_alone_are_taken(self) -> None:
+    def test_only_the_certificates_of_a_secret_with_authorities_are_used(self) -> None:
         one = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
         key = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----"
         bundle = f"# Müller's\n{one}\r\n{key}\n{one}"
@@ -245,7 +245,7 @@ class TestCredentials:
         [({}, "no key ca.crt, or there is no such Secret"), ({"ca.crt": " "}, "no key ca.crt"),
          ({"ca.crt": "hidden"}, "key ca.crt holds no certificate in PEM")],
     )  # fmt: skip
-    def test_a_secret_without_authorities_is_told_by_its_key(
+    def test_a_secret_without_authorities_is_reported_with_its_key(
         self, files: dict[str, str], words: str
     ) -> None:
         with pytest.raises(BadSecret, match=words) as caught:
@@ -265,7 +265,7 @@ class TestCredentials:
             access(store, {"storage-account": "acc"})
 
     def test_azures_account_by_the_pods_own_identity(self) -> None:
-        """Without a name there was no client at all: "Account must be specified"."""
+        """Without an account there was no client at all: "Account must be specified"."""
         store = Store("ABS", "c", "k", storage_account="acc")
 
         given = access(store, None).config
@@ -273,7 +273,7 @@ class TestCredentials:
         assert given == {"account_name": "acc"}
         assert AzureStore("c", config=given)
 
-    def test_googles_token_goes_before_its_file(self) -> None:
+    def test_googles_token_is_preferred_to_its_file(self) -> None:
         store = Store("GCS", "b", "k", secret="gcp")
 
         assert access(store, {"access-token": "t\n", "credentials.json": "{}"}).token == "t"
@@ -335,12 +335,12 @@ class TestTrouble:
              "spec.s3.path: the store of 'mybucket' does not accept the time of the node's clock"),
         ],
     )  # fmt: skip
-    def test_what_the_store_says_is_told_by_the_field(self, raw: str, words: str) -> None:
+    def test_an_error_of_the_store_is_reported_with_the_field(self, raw: str, words: str) -> None:
         assert words in trouble.store_failure(S3, f"{raw}\n\nDebug source:\nGeneric").message
 
     @pytest.mark.parametrize("what", ["Object", "Part"])
-    def test_a_bucket_with_object_lock_was_told_as_a_store_that_fails(self, what: str) -> None:
-        """It takes nothing without a checksum, and the field for that was not named."""
+    def test_a_bucket_with_object_lock_was_reported_as_a_failing_store(self, what: str) -> None:
+        """It accepts nothing without a checksum, and the field for that was not named."""
         raw = "status 400 Bad Request: <Code>InvalidRequest</Code><Message>Content-MD5 OR "
         raw += f"x-amz-checksum- HTTP header is required for Put {what} requests with Object Lock "
 
@@ -349,7 +349,7 @@ class TestTrouble:
         assert told.reason == "StoreRefused"
         assert told.message.startswith("spec.s3.checksum: bucket 'mybucket' has Object Lock")
 
-    def test_an_endpoint_that_is_not_there_is_named(self) -> None:
+    def test_an_endpoint_that_cannot_be_reached_is_named(self) -> None:
         store = replace(S3, endpoint="http://minio:9000")
 
         told = trouble.store_failure(store, "dns error: failed to lookup")
@@ -368,10 +368,10 @@ class TestTrouble:
             ({"ca_secret": "ca"}, "is signed neither by Secret ca nor by a public authority"),
         ],
     )
-    def test_an_authority_that_nobody_knows_is_told_by_the_field_for_it(
+    def test_an_unknown_authority_is_reported_with_the_field_for_it(
         self, changes: dict[str, str], words: str
     ) -> None:
-        """It was told as an address that cannot be reached."""
+        """It was reported as an address that cannot be reached."""
         told = trouble.store_failure(replace(S3, **changes), UNTRUSTED.format("UnknownIssuer"))
 
         assert told.reason == "StoreUnreachable"
@@ -386,7 +386,7 @@ class TestTrouble:
             ("Other(\n OtherError(\n CaUsedAsEndEntity,", "CaUsedAsEndEntity"),
         ],
     )
-    def test_what_else_is_wrong_with_its_certificate_is_told_by_its_address(
+    def test_any_other_problem_of_its_certificate_is_reported_with_its_endpoint(
         self, said: str, why: str
     ) -> None:
         told = trouble.store_failure(
@@ -396,16 +396,16 @@ class TestTrouble:
         wanted = f"spec.s3.endpoint: https://minio:9000: its certificate is not accepted ({why})"
         assert told.message == wanted
 
-    def test_a_store_without_that_field_is_not_told_of_it(self) -> None:
+    def test_a_store_without_that_field_does_not_mention_it(self) -> None:
         told = trouble.store_failure(Store("GCS", "b", "a"), UNTRUSTED.format("UnknownIssuer"))
 
         assert "caSecret" not in told.message
         assert "its certificate is not accepted (UnknownIssuer)" in told.message
 
-    def test_the_clients_own_structures_are_not_for_people(self) -> None:
+    def test_structures_of_the_client_are_not_in_the_message(self) -> None:
         assert "Debug" not in trouble.store_failure(S3, "a\n\nDebug source:\nGeneric").message
 
-    def test_who_may_only_write_is_told_from_who_may_nothing(self) -> None:
+    def test_denied_reads_are_told_apart_from_wrong_credentials(self) -> None:
         assert trouble.is_forbidden("403 Forbidden: <Code>AccessDenied</Code>")
         assert not trouble.is_forbidden("403 Forbidden: <Code>InvalidAccessKeyId</Code>")
         assert not trouble.is_forbidden("404 Not Found: <Code>NoSuchBucket</Code>")
@@ -419,23 +419,23 @@ class TestMessages:
         "s3://b/k", "0a", 5, "3.7.3", 1056, "ff", 1.5, verified=True, pruned=2, notes=("note",)
     )
 
-    def test_an_order_survives_the_way_to_the_pod(self) -> None:
+    def test_an_order_can_be_read_back_in_the_pod(self) -> None:
         assert order.parse(order.serialise(self.ORDER)) == self.ORDER
         spares = replace(self.ORDER, spare="etcd_v1_2026-01-01-00:00:00")
         assert order.parse(order.serialise(spares)) == spares
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", '{"owner": 1}'])
-    def test_what_is_no_order_is_not_carried_out(self, text: str) -> None:
+    def test_anything_else_is_not_carried_out(self, text: str) -> None:
         with pytest.raises(BadOrder):
             order.parse(text)
 
-    def test_an_end_survives_the_way_back(self) -> None:
+    def test_an_outcome_can_be_read_back(self) -> None:
         failure = Failure("TimedOut", "too long", final=True)
 
         assert outcome.parse(outcome.serialise(self.STORED)) == Said(stored=self.STORED)
         assert outcome.parse(outcome.serialise(failure)) == Said(failure=failure)
 
-    def test_an_end_fits_what_the_kubelet_keeps(self) -> None:
+    def test_an_outcome_fits_into_what_the_kubelet_keeps(self) -> None:
         ends = (
             Failure("StoreRefused", "ü" * 9000),
             replace(self.STORED, notes=("ü" * 900,) * 9, location="k" * 1000),
@@ -445,7 +445,7 @@ class TestMessages:
         assert all(outcome.parse(outcome.serialise(end)) != Said() for end in ends)
 
     @pytest.mark.parametrize("text", ["", "Killed", "{}", '{"stored": {}}', '{"failure": 1}'])
-    def test_other_words_say_nothing(self, text: str) -> None:
+    def test_any_other_message_is_ignored(self, text: str) -> None:
         assert outcome.parse(text) == Said()
 
     def test_progress(self) -> None:

@@ -65,8 +65,8 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def test_one_of_many_is_not_in_the_way_of_the_others_for_ever() -> None:
-    """A nodeSelector that no node has was mended in the template, and no run ever saw it."""
+def test_a_stuck_run_does_not_block_later_ones_for_good() -> None:
+    """A nodeSelector that no node matches was corrected in the template, and no run ever got it."""
     assert job("interval-tls")["spec"]["activeDeadlineSeconds"] == 3600 + 4 * 3 * 300
     patient = CASES["coreos"] | {
         "backupPolicy": {"backupIntervalInSecond": 9, "timeoutInSecond": 2**31 - 1}
@@ -77,8 +77,8 @@ def test_one_of_many_is_not_in_the_way_of_the_others_for_ever() -> None:
 
 
 @pytest.mark.parametrize("made", ["backup", "deletion"])
-def test_a_single_backup_whose_pod_was_evicted_each_time_was_tried_for_ever(made: str) -> None:
-    """Nor did one end that no node had room for; the deletion that waits for it is tried again."""
+def test_a_single_backup_was_tried_without_end_if_its_pod_was_evicted_each_time(made: str) -> None:
+    """Nor did one end that fitted on no node. A deletion that waits for it is tried again."""
     backup = parse_backup({"metadata": METADATA, "spec": CASES["coreos"]})
     jobs = {
         "backup": backup_job(backup, Run("g1", 0.0), None, operator_image="operator:1"),
@@ -96,7 +96,7 @@ def job(case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_rendered_is_what_it_was(case: str, update_golden: bool) -> None:
+def test_the_rendered_job_has_not_changed(case: str, update_golden: bool) -> None:
     path = GOLDEN / f"{case}.yaml"
     text = text_of([job(case)])
     if update_golden:
@@ -106,8 +106,8 @@ def test_what_is_rendered_is_what_it_was(case: str, update_golden: bool) -> None
 
 
 @pytest.mark.parametrize("labels", [{}, {naming.SCHEDULE: "nightly"}], ids=["single", "scheduled"])
-def test_the_jobs_and_pods_of_a_schedule_do_not_pile_up(labels: dict[str, str]) -> None:
-    """That of a single backup is there to be looked at for as long as its object."""
+def test_jobs_and_pods_of_a_schedule_do_not_pile_up(labels: dict[str, str]) -> None:
+    """The Job of a single backup stays as long as its object, so that it can be looked at."""
     body = {"metadata": METADATA | {"labels": labels}, "spec": CASES["coreos"]}
     made = backup_job(parse_backup(body), Run("g1", 0.0), None, operator_image="operator:1")
 
@@ -134,8 +134,8 @@ def test_it_meets_the_restricted_pod_security_level(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_its_pod_is_no_members_pod(case: str) -> None:
-    """No Service or budget may count it, and no StatefulSet adopt it."""
+def test_its_pod_does_not_look_like_a_member(case: str) -> None:
+    """No Service or disruption budget may count it, and no StatefulSet may adopt it."""
     labels = job(case)["spec"]["template"]["metadata"]["labels"]
 
     assert labels["app.kubernetes.io/name"] == "etcd-backup"
@@ -176,7 +176,7 @@ def test_a_certificate_that_the_spec_does_not_name_is_not_blamed_on_its_field(
 
 @pytest.fixture
 def client(tmp_path: Path) -> Path:
-    """What a Secret has for a client of etcd, as it should be."""
+    """The files in a valid Secret for a client of etcd."""
     authority = signing.make(trial.AUTHORITY, {}, time.time())
     for name, content in signing.make(trial.LEAVES[1], authority, time.time()).items():
         (tmp_path / name).write_bytes(content)
@@ -190,7 +190,7 @@ CERTIFIED = replace(
 
 
 @pytest.mark.parametrize("name", ["etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"])
-def test_a_key_of_the_secret_that_is_none_was_told_as_an_etcd_that_does_not_answer(
+def test_an_invalid_key_in_the_secret_was_reported_as_an_etcd_that_does_not_answer(
     name: str, client: Path
 ) -> None:
     open_channel(CERTIFIED, "https://c:2379", str(client)).close()
@@ -205,7 +205,7 @@ def test_a_key_of_the_secret_that_is_none_was_told_as_an_etcd_that_does_not_answ
     assert "S3CRET" not in failure.message
 
 
-def test_the_key_of_another_certificate_was_told_as_an_etcd_that_does_not_answer(
+def test_a_key_of_another_certificate_was_reported_as_an_etcd_that_does_not_answer(
     client: Path,
 ) -> None:
     other = signing.make(trial.AUTHORITY, {}, time.time())
@@ -217,8 +217,9 @@ def test_the_key_of_another_certificate_was_told_as_an_etcd_that_does_not_answer
 
 
 @pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[::1]"])
-def test_a_host_is_a_host_whatever_it_is_called(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`http://unix:2379` was a socket in the pod's folder, `http://dns:2379` the host `2379`."""
+def test_any_name_is_treated_as_a_host(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`http://unix:2379` was a socket in the pod's folder, and `http://dns:2379` the host
+    `2379`."""
     opened: list[str] = []
     monkeypatch.setattr("grpc.insecure_channel", lambda target, **_: opened.append(target))
     spec = CASES["coreos"] | {"etcdEndpoints": [f"http://{host}:2379"]}
@@ -229,7 +230,7 @@ def test_a_host_is_a_host_whatever_it_is_called(host: str, monkeypatch: pytest.M
     assert opened == [f"dns:///{host}:2379"]
 
 
-def test_of_the_stores_authorities_no_more_than_their_certificates_is_in_the_pod() -> None:
+def test_only_the_certificates_of_the_stores_authorities_are_in_the_pod() -> None:
     """cert-manager puts a private key beside them."""
     place = {"path": "b/a", "awsSecret": "aws", "caSecret": "ca", "endpoint": "https://minio:9000"}
     spec = CASES["coreos"] | {"s3": place}
@@ -246,15 +247,15 @@ def test_of_the_stores_authorities_no_more_than_their_certificates_is_in_the_pod
         assert told.store.ca_secret == "ca"
 
 
-def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:
+def test_a_secret_is_named_and_its_content_is_not_printed() -> None:
     text = yaml.safe_dump(job("coreos"))
 
     assert text.count("secretName: aws") == 1
     assert "secretKeyRef" not in text
 
 
-def test_grpc_knows_what_it_is_told() -> None:
-    """Of a word that it does not know it says so, and goes on, as slowly as without it."""
+def test_grpc_knows_the_settings_it_gets() -> None:
+    """gRPC prints an error about an unknown setting, and continues as slowly as without it."""
     told = {one["name"]: one["value"] for one in GRPC_ENVIRONMENT}
     code = "import grpc; grpc.insecure_channel('127.0.0.1:1').close()"
 

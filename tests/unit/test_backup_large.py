@@ -1,4 +1,4 @@
-"""Clusters with a long spec, such as those with many roles: their orders and their manifests."""
+"""Clusters with a long spec, for example with many roles: their orders and their manifests."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "store")
 
 
-def test_that_many_roles_are_what_a_cluster_may_have() -> None:
+def test_a_cluster_may_have_that_many_roles() -> None:
     metadata = {"name": "c", "namespace": "ns", "uid": "u", "generation": 1}
     assert parse_cluster({"metadata": metadata, "spec": LARGE}).name == "c"
     assert len(described("uid-b", LARGE)) > 64 * 1024
 
 
-async def test_the_backups_of_another_with_many_roles_were_pruned_as_nobodys(
+async def test_backups_of_another_object_with_many_roles_were_pruned_as_unowned(
     folder: Folder,
 ) -> None:
     theirs = described("uid-other", LARGE)
@@ -110,17 +110,17 @@ async def test_the_backups_of_another_with_many_roles_were_pruned_as_nobodys(
     assert await prune(replace(ORDER, stamped=True, keep=3), folder.sink, key) == 0
 
 
-async def test_the_backup_of_another_with_many_roles_was_overwritten(folder: Folder) -> None:
+async def test_a_backup_of_another_object_with_many_roles_was_overwritten(folder: Folder) -> None:
     folder.put(KEY, described("uid-other", LARGE, "ns/other"))
 
     with pytest.raises(Spared, match="is the backup that ns/other"):
         await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
 
 
-async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_an_etcdbackup(
+async def test_a_restore_by_name_used_what_another_object_had_stored_in_the_same_place(
     folder: Folder,
 ) -> None:
-    """An EtcdRestore had made a cluster of another backup than the one that it named."""
+    """The EtcdRestore had created a cluster from another backup than the one that it named."""
     folder.put(KEY, described("uid-other", spec(1, 1), "ns/other"))
     meant = replace(STORE, sha256="ab" * 32)
 
@@ -131,8 +131,8 @@ async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_
     assert said.message.startswith("spec.backupRef.name: the backup at volume://claim/etcd has")
 
 
-async def test_a_backup_that_ran_just_then_ended_an_etcd_restore_for_good(folder: Folder) -> None:
-    """Until it has its manifest there is none of another either."""
+async def test_a_backup_that_was_running_made_an_etcd_restore_fail_for_good(folder: Folder) -> None:
+    """Until a backup has its manifest, nothing says that it belongs to another object."""
     folder.put(KEY, manifest.undecided("uid-b"))
 
     said = await describe(replace(ORDER, action="describe"), folder.sink)
@@ -152,10 +152,10 @@ async def test_a_trial_restore_with_many_roles_never_succeeded(
     assert isinstance(await bring(order, folder.sink, tmp_path), Brought)
 
 
-async def test_a_file_of_any_size_was_fetched_to_find_that_it_is_another(
+async def test_a_file_of_any_size_was_fetched_only_to_find_that_it_is_another(
     folder: Folder, tmp_path: Path
 ) -> None:
-    """Onto the node's disk, whoever had put it there."""
+    """It filled the node's disk, whoever had stored it."""
     folder.put(KEY, described("uid-b", None))
     expected = hashlib.sha256(snapshot()).hexdigest()
     order = replace(ORDER, action="bring", expected=expected, size=len(snapshot()))
@@ -170,7 +170,7 @@ async def test_a_file_of_any_size_was_fetched_to_find_that_it_is_another(
     assert not (tmp_path / trial.SNAPSHOT).exists()
 
 
-async def test_the_backup_of_a_cluster_with_many_roles_was_not_deleted(folder: Folder) -> None:
+async def test_a_backup_of_a_cluster_with_many_roles_was_not_deleted(folder: Folder) -> None:
     folder.put(KEY, described("uid-b", LARGE))
 
     assert await remove(replace(ORDER, action="delete"), folder.sink) == Removed(1)
@@ -178,20 +178,20 @@ async def test_the_backup_of_a_cluster_with_many_roles_was_not_deleted(folder: F
 
 
 class TestAManifestThatIsTooLarge:
-    """It is there, whatever it says."""
+    """It exists, but cannot be read."""
 
     @pytest.fixture(autouse=True)
     def _too_large(self, folder: Folder) -> None:
         folder.put(KEY, b" " * (manifest.MAX_BYTES + 1))
 
-    async def test_it_is_nobodys_to_touch(self, folder: Folder) -> None:
+    async def test_its_owner_is_unknown(self, folder: Folder) -> None:
         assert await owner_of(folder.sink, KEY) == UNREADABLE
 
-    async def test_nothing_takes_its_place(self, folder: Folder) -> None:
+    async def test_nothing_replaces_it(self, folder: Folder) -> None:
         with pytest.raises(Spared, match="cannot be read"):
             await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
 
-    async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
+    async def test_a_backup_that_replaces_it_withdraws_it(self, folder: Folder) -> None:
         await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
         found = (folder.root / names.manifest_of(KEY)).read_bytes()
         assert found == manifest.undecided()
@@ -211,8 +211,8 @@ class TestAManifestThatIsTooLarge:
             await fetching._manifest(folder.sink, KEY)
 
 
-def test_a_manifest_is_never_written_larger_than_it_is_read() -> None:
-    """Each permission takes a half more with its indentation."""
+def test_a_manifest_is_never_written_larger_than_the_limit_for_reading_it() -> None:
+    """Its indentation makes each permission half as long again."""
     said = spec(1024, 40)
     plain = len(json.dumps(said))
 
@@ -222,7 +222,7 @@ def test_a_manifest_is_never_written_larger_than_it_is_read() -> None:
 
 
 def noise(length: int) -> str:
-    """What nothing makes shorter; the seed is no secret."""
+    """Text that cannot be compressed. The seed is not a secret."""
     random_bytes = random.Random(1).randbytes(length * 3 // 4)
     return base64.b64encode(random_bytes).decode()
 
@@ -232,7 +232,7 @@ def ordered(cluster: dict[str, Any]) -> Order:
 
 
 class TestTheOrder:
-    def test_that_of_many_roles_was_too_long_for_a_variable(self) -> None:
+    def test_an_order_with_many_roles_was_too_long_for_a_variable(self) -> None:
         order = ordered(spec(64, 40))
         assert len(json.dumps(order.cluster)) > LONGEST_VARIABLE
 
@@ -241,10 +241,10 @@ class TestTheOrder:
         assert orders.parse(told) == order
         subprocess.run(["/bin/true"], env={orders.VARIABLE: told}, check=True)
 
-    def test_a_usual_one_can_be_read_as_it_is(self) -> None:
+    def test_a_usual_order_is_plain_text(self) -> None:
         assert json.loads(orders.serialise(ordered(spec(8, 8))))["cluster"]["name"] == "c"
 
-    def test_a_long_one_can_be_read_with_what_every_machine_has(self) -> None:
+    def test_a_long_order_can_be_read_with_common_tools(self) -> None:
         """`base64 --decode | gunzip`."""
         told = orders.serialise(ordered(spec(64, 40)))
         text = zlib.decompress(base64.b64decode(told), wbits=31)
@@ -257,7 +257,7 @@ class TestTheOrder:
         assert len(unexpanded(orders.serialise(order))) < LONGEST_VARIABLE
 
     @pytest.mark.parametrize("said", [{"a": noise(200_000)}, {"a": "b" * 4_000_000}])
-    def test_a_spec_that_does_not_get_short_is_left_out_and_said_to_be(
+    def test_a_spec_that_stays_too_long_is_left_out_and_that_is_reported(
         self, said: dict[str, Any]
     ) -> None:
         order = ordered(said)
@@ -267,13 +267,13 @@ class TestTheOrder:
         assert len(told) < LONGEST_VARIABLE
         assert orders.parse(told) == replace(order, cluster=None, left_out=True)
 
-    def test_one_that_unpacks_without_end_is_refused(self) -> None:
+    def test_an_order_that_unpacks_without_end_is_refused(self) -> None:
         bomb = base64.b64encode(zlib.compress(b" " * 10**8, wbits=31)).decode()
         with pytest.raises(orders.BadOrder):
             orders.parse(bomb)
 
     @pytest.mark.parametrize("text", ["", "H4sI", "not an order", "H4sIAAAAAAAA/w==", "Hé"])
-    def test_what_is_cut_off_is_no_order(self, text: str) -> None:
+    def test_a_truncated_order_is_refused(self, text: str) -> None:
         with pytest.raises(orders.BadOrder):
             orders.parse(text)
 
@@ -295,10 +295,10 @@ class TestASpecThatWasLeftOut:
         assert "is of none" not in said.message
 
 
-async def test_a_store_that_broke_off_once_made_a_backup_count_as_failed(
+async def test_one_broken_connection_to_the_store_made_a_backup_count_as_failed(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its trial ended for good, as if what is stored were damaged."""
+    """Its trial restore ended for good, as if the stored file were damaged."""
 
     async def broken_off(*_: object) -> AsyncIterator[bytes]:
         yield bytes(64)
@@ -320,8 +320,10 @@ class TestTheWordForARestore:
         folder.put(KEY, described("uid-b", said))
         return await describe(replace(ORDER, action="describe"), folder.sink)
 
-    async def test_a_cluster_with_some_roles_had_to_be_made_by_hand(self, folder: Folder) -> None:
-        """Its spec was on record, and too long to be handed over."""
+    async def test_a_cluster_with_a_few_roles_had_to_be_created_by_hand(
+        self, folder: Folder
+    ) -> None:
+        """Its spec was recorded, but too long to be passed on."""
         said = spec(roles=20, permissions=10)
         assert len(json.dumps(said)) > 3 * outcome.MOST_BYTES
 
@@ -332,7 +334,7 @@ class TestTheWordForARestore:
         assert found is not None
         assert found.spec == said
 
-    async def test_one_that_does_not_get_short_is_said_to_be(self, folder: Folder) -> None:
+    async def test_a_spec_that_stays_too_long_is_reported(self, folder: Folder) -> None:
         found = await self.told(folder, {"a": noise(10_000)})
 
         assert isinstance(found, Failure)
@@ -345,27 +347,27 @@ class TestTheWordForARestore:
             pytest.param({"a": [[]] * 500_000}, id="1 s of an operator's time, at each look"),
         ],
     )
-    async def test_one_that_the_operator_would_not_read_was_read_without_end(
+    async def test_a_spec_that_the_operator_does_not_accept_was_read_without_end(
         self, folder: Folder, said: dict[str, Any]
     ) -> None:
-        """It fits, and the operator took the Job's word for none, and made it again."""
+        """It fits. But the operator ignored the Job's message, and created the Job again."""
         found = await self.told(folder, said)
 
         assert isinstance(found, Failure)
         assert (found.reason, found.final) == ("NoClusterRecorded", True)
 
-    def test_little_may_not_become_much_in_an_operator(self) -> None:
-        """Whoever may write into a store says what a manifest has."""
+    def test_a_small_message_must_not_become_large_in_the_operator(self) -> None:
+        """Whoever can write into a store decides what is in a manifest."""
         told = {"version": "3.7.3", "revision": 1, "packed": packing.pack('{"a":1}' + " " * 2**20)}
         assert outcome.parse(json.dumps({"described": told})) == Said()
 
-    def test_what_is_unpacked_is_all_of_it_or_nothing(self) -> None:
+    def test_a_spec_is_unpacked_completely_or_not_at_all(self) -> None:
         packed = packing.pack("1" * 100)
         assert packing.unpack(packed, 100) == "1" * 100
         with pytest.raises(ValueError, match="more than 99 bytes"):
             packing.unpack(packed, 99)
 
     @pytest.mark.parametrize("packed", ["", "H4sI", "Hé", 1, None, packing.pack("[]")])
-    def test_what_is_no_packed_spec_is_no_word(self, packed: Any) -> None:
+    def test_an_invalid_packed_spec_is_ignored(self, packed: Any) -> None:
         told = {"described": {"packed": packed, "version": "3.7.3", "revision": 1}}
         assert outcome.parse(json.dumps(told)) == Said()

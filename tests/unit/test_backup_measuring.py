@@ -46,7 +46,7 @@ Fault = tuple[StatusCode, str]
 
 
 class Etcd:
-    """A member with twelve keys, that fails as often as it is told to."""
+    """A member with twelve keys, which fails as often as a test says."""
 
     def __init__(self) -> None:
         self.faults: dict[str, list[Fault]] = {}
@@ -105,33 +105,33 @@ def channel(etcd: Etcd) -> Iterator[Any]:
 
 
 class TestPatience:
-    def test_a_small_database_has_what_a_snapshot_may_be_silent_for(self) -> None:
+    def test_a_small_database_gets_the_time_that_a_snapshot_may_be_silent(self) -> None:
         assert patience(0, 600) == SILENT_SECONDS == sources.SILENT_SECONDS
 
-    def test_a_large_one_has_longer_by_its_size(self) -> None:
-        """Of several GiB neither came within the half minute that there was."""
+    def test_a_large_database_gets_more_by_its_size(self) -> None:
+        """Of several GiB, neither the hash nor the count came within the fixed half minute."""
         assert patience(4 * 2**30, 3600) == SILENT_SECONDS + 400
 
-    def test_time_is_left_for_another_member_however_large_it_is(self) -> None:
+    def test_time_is_left_for_another_member_however_large_the_database(self) -> None:
         assert patience(8 * 2**30, 600) == 200
 
-    def test_little_time_makes_nobody_hasty(self) -> None:
+    def test_with_little_time_the_minimum_stays(self) -> None:
         assert patience(2**30, 10) == SILENT_SECONDS
 
 
 HANGS = [
     ("HashKV", 0.2, "it has not hashed its keys within 0.2 s"),
-    # Here the hash before it has to come in that time.
+    # Here the hash, which comes first, has to arrive within that time.
     ("Range", 3.0, "it has not counted its keys within 3 s"),
 ]
 hanging = pytest.mark.parametrize(("question", "seconds", "words"), HANGS)
 
 
 @hanging
-async def test_an_etcd_that_hangs_over_its_keys_is_waited_for_no_longer_than_told(
+async def test_an_etcd_that_hangs_over_its_keys_is_not_waited_for_longer(
     etcd: Etcd, channel: Any, question: str, seconds: float, words: str
 ) -> None:
-    """It would have all the time that there is."""
+    """It would use up all the time that is left."""
     etcd.hangs = question
     began = time.monotonic()
 
@@ -143,16 +143,14 @@ async def test_an_etcd_that_hangs_over_its_keys_is_waited_for_no_longer_than_tol
 
 
 @pytest.mark.parametrize("question", ["HashKV", "Range"])
-async def test_what_etcd_does_not_answer_is_no_answer(
-    etcd: Etcd, channel: Any, question: str
-) -> None:
+async def test_an_error_of_etcd_is_not_an_answer(etcd: Etcd, channel: Any, question: str) -> None:
     etcd.faults = {question: [DOWN]}
 
     with pytest.raises(rpc.RpcError):
         await measure(channel, 42, PLENTY)
 
 
-async def test_what_is_compacted_is_known_to_be_gone(etcd: Etcd, channel: Any) -> None:
+async def test_a_compacted_revision_is_recognised(etcd: Etcd, channel: Any) -> None:
     etcd.faults = {"HashKV": [GONE, GONE], "Range": [GONE]}
 
     assert await measure(channel, 42, PLENTY) == Measured()
@@ -160,14 +158,14 @@ async def test_what_is_compacted_is_known_to_be_gone(etcd: Etcd, channel: Any) -
 
 
 class TestAMember:
-    async def test_one_that_does_not_answer_is_not_taken(self, etcd: Etcd, channel: Any) -> None:
+    async def test_that_does_not_answer_is_not_used(self, etcd: Etcd, channel: Any) -> None:
         etcd.faults = {"Range": [DOWN]}
 
         with pytest.raises(Unusable, match="connection refused"):
             await Source(ORDER).measured(Member(ANSWER, channel))
 
     @hanging
-    async def test_one_that_hangs_is_left_by_its_name_and_for_what_it_did_not_do(
+    async def test_that_hangs_is_named_with_what_it_did_not_do(
         self, etcd: Etcd, channel: Any, question: str, seconds: float, words: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
@@ -181,7 +179,7 @@ class TestAMember:
         assert (failure.reason, failure.final) == ("EtcdUnreachable", False)
         assert failure.message == f"spec.etcdEndpoints: etcd:2379: DEADLINE_EXCEEDED: {words}"
 
-    async def test_one_that_hangs_after_its_snapshot_costs_the_backup_nothing(
+    async def test_that_hangs_after_its_snapshot_does_not_fail_the_backup(
         self, etcd: Etcd, channel: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(measuring, "SILENT_SECONDS", 0.2)
@@ -189,7 +187,7 @@ class TestAMember:
 
         assert await Source(ORDER).measure_again(Member(ANSWER, channel), HELD) == HELD
 
-    async def test_compacted_before_it_is_measured_it_is_measured_anew(
+    async def test_that_was_compacted_before_it_is_measured_is_measured_again(
         self, etcd: Etcd, channel: Any
     ) -> None:
         etcd.faults, etcd.revision = {"Range": [GONE]}, 50
@@ -198,14 +196,16 @@ class TestAMember:
 
         assert (member.answer.revision, found) == (50, HELD)
 
-    async def test_compacted_again_and_again_it_is_told(self, etcd: Etcd, channel: Any) -> None:
+    async def test_that_is_compacted_again_and_again_is_reported(
+        self, etcd: Etcd, channel: Any
+    ) -> None:
         etcd.faults = {"Range": [GONE] * 9}
 
         with pytest.raises(Unusable) as caught:
             await Source(ORDER).measured(Member(ANSWER, channel))
         assert "compacted faster than its keys are counted" in caught.value.failure.message
 
-    async def test_gone_after_its_snapshot_its_hash_of_before_counts(
+    async def test_that_is_gone_after_its_snapshot_keeps_its_earlier_hash(
         self, etcd: Etcd, channel: Any
     ) -> None:
         etcd.faults = {"HashKV": [DOWN]}
@@ -237,7 +237,7 @@ class TestTheTrial:
         assert found == Proven("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
 
     @pytest.mark.parametrize("question", ["Status", "HashKV", "Range"])
-    async def test_killed_over_a_question_it_is_asked_again(
+    async def test_a_request_that_fails_is_repeated(
         self, etcd: Etcd, tmp_path: Path, question: str
     ) -> None:
         etcd.faults = {question: [DOWN, DOWN]}
@@ -245,7 +245,7 @@ class TestTheTrial:
         assert isinstance(await self.proven(etcd, tmp_path), Proven)
 
     @pytest.mark.parametrize("question", ["HashKV", "Range"])
-    async def test_what_never_counts_its_keys_is_not_proven(
+    async def test_an_etcd_that_never_counts_its_keys_proves_nothing(
         self, etcd: Etcd, tmp_path: Path, question: str
     ) -> None:
         etcd.faults = {question: [DOWN] * 1000}
@@ -257,7 +257,7 @@ class TestTheTrial:
         assert "has not counted and hashed its keys (connection refused)" in failure.message
 
     @hanging
-    async def test_one_that_hangs_over_its_keys_is_told_as_one_before_its_time_is_over(
+    async def test_an_etcd_that_hangs_over_its_keys_is_reported_before_the_time_is_over(
         self, etcd: Etcd, tmp_path: Path, question: str, seconds: float, words: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
@@ -270,10 +270,10 @@ class TestTheTrial:
         assert failure.reason == "TimedOut"
         assert f"trial restore hangs: {words};" in failure.message
 
-    async def test_an_etcd_that_does_not_come_up_is_told_as_one(
+    async def test_an_etcd_that_does_not_start_is_reported_as_such(
         self, etcd: Etcd, tmp_path: Path
     ) -> None:
-        """It was told as too little time alone."""
+        """It was only reported as too little time."""
         etcd.faults = {"Status": [DOWN] * 1000}
 
         failure = await self.proven(etcd, tmp_path)

@@ -31,11 +31,11 @@ When = Literal["before", "after"]
 
 
 class Killed(BaseException):
-    """The operator is no more."""
+    """The operator was killed."""
 
 
 class Mortal(World):
-    """Its operator dies at the call of that number; whoever comes after it does not."""
+    """Its operator dies at the call with this number. The operators after it do not die."""
 
     def __init__(self, at: int, when: When) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Mortal(World):
         )  # fmt: skip
 
     def ends(self, job: str, message: str) -> None:
-        """Its pod has done it, and says so."""
+        """The Job's pod has finished, and reports it."""
         body = self.kube.live(JOBS, job)
         reference = {"kind": "Job", "uid": body["metadata"]["uid"], "controller": True}
         metadata = {
@@ -126,7 +126,7 @@ def told(kube: FakeKube) -> set[str]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_one_that_dies_at_any_call_is_gone_on_from(when: When) -> None:
+async def test_a_backup_continues_after_its_operator_died_at_any_call(when: When) -> None:
     for at in range(1, MOST):
         world = Mortal(at, when)
         await world.life()

@@ -32,13 +32,13 @@ def counted(mine: str, *keys: str) -> list[str]:
 @pytest.mark.parametrize(
     "key",
     [
-        "daily/etcd_2026-11-20-03:00_ffffffff",  # of the schedule of that name before
+        "daily/etcd_2026-11-20-03:00_ffffffff",  # of an earlier schedule with that name
         "daily/etcd_v7_2020-01-01-00:00:00",  # of an interval, or of the coreos operator
         "daily/etcd",
         "daily/etcd/by-hand.db",
     ],
 )
-def test_what_is_below_the_path_counts(key: str) -> None:
+def test_a_file_below_the_path_counts(key: str) -> None:
     assert counted(MINE, *OWN, key) == [key]
 
 
@@ -52,7 +52,7 @@ def test_what_is_below_the_path_counts(key: str) -> None:
         "other",
     ],
 )
-def test_neighbours_of_a_like_name_do_not(key: str) -> None:
+def test_a_similar_name_next_to_it_does_not(key: str) -> None:
     assert counted(MINE, *OWN, key) == []
 
 
@@ -62,8 +62,9 @@ def test_its_own_do_not() -> None:
     assert counted(MINE, *OWN, before, f"{before}.manifest.json") == []
 
 
-def test_what_a_run_of_its_own_left_unfinished_counts() -> None:
-    """It bears the schedule's digits, and was hidden for them; nothing ever deletes it."""
+def test_what_its_own_run_left_unfinished_counts() -> None:
+    """It has the schedule's digits in its name and was hidden because of them, but nothing ever
+    deletes it."""
     before = "daily/etcd_2026-11-20-03:00_0123abcd"
 
     assert counted(MINE, *OWN, before) == [before]
@@ -72,7 +73,7 @@ def test_what_a_run_of_its_own_left_unfinished_counts() -> None:
     assert cut_off.count == 0, "its manifest may be among what was not listed"
 
 
-def test_a_path_that_is_a_folder_is_all_that_is_in_it() -> None:
+def test_a_path_that_is_a_folder_includes_everything_in_it() -> None:
     own = [IN_FOLDER, "daily/2026-11-20-03:00_0123abcd"]
     beside = [f"{key}.manifest.json" for key in own]
 
@@ -81,7 +82,7 @@ def test_a_path_that_is_a_folder_is_all_that_is_in_it() -> None:
     assert found == ["daily/a/b", "daily/x"]
 
 
-def test_a_manifest_is_no_backup_and_says_that_one_is() -> None:
+def test_a_manifest_is_not_a_backup_but_shows_that_there_is_one() -> None:
     keys = ("daily/a", "daily/b", "daily/b.manifest.json", "daily/c.manifest.json")
     found = others(IN_FOLDER, [File(key, 999, DAY) for key in keys])
 
@@ -111,14 +112,14 @@ SEEN = Others(
 
 
 @pytest.mark.parametrize("told", [None, SEEN, Others(0), replace(SEEN, partial=True)])
-def test_a_job_says_it(told: Others | None) -> None:
+def test_a_job_reports_it(told: Others | None) -> None:
     stored = replace(STORED, others=told)
 
     assert outcome.parse(outcome.serialise(stored)).stored == stored
 
 
-def test_however_long_the_names_are_the_kubelet_keeps_all_that_is_said() -> None:
-    """Cut off in the middle it would be no word at all, and the backup be made again."""
+def test_the_message_fits_however_long_the_names_are() -> None:
+    """A truncated message could not be read at all, and the backup would be repeated."""
     names = ("ü" * 400 + str(number) for number in range(MOST_LISTED))
     long = tuple(Found(name, 1, DAY, manifest=True) for name in names)
     stored = replace(STORED, notes=("ü" * 300,) * 3, others=Others(50, long))
@@ -133,7 +134,7 @@ def test_however_long_the_names_are_the_kubelet_keeps_all_that_is_said() -> None
     assert found.others.newest
 
 
-def test_the_word_of_a_job_of_before_is_understood() -> None:
+def test_the_message_of_an_older_job_can_be_read() -> None:
     text = outcome.serialise(STORED).replace(', "others": null', "")
 
     assert '"others"' not in text
@@ -141,7 +142,7 @@ def test_the_word_of_a_job_of_before_is_understood() -> None:
 
 
 @pytest.mark.parametrize("label", [{}, {naming.SCHEDULE: "nightly"}])
-def test_only_the_job_of_a_schedules_backup_is_told_to_look(label: dict[str, str]) -> None:
+def test_only_the_job_of_a_scheduled_backup_looks(label: dict[str, str]) -> None:
     spec = {"etcdEndpoints": ["http://c:2379"], "storageType": "S3", "s3": {"path": "b/k"}}
     metadata = {"namespace": "ns", "name": "b", "uid": "uid-b", "labels": label}
     job = backup_job(
@@ -181,7 +182,7 @@ def made(moment: int, told: dict[str, Any] | None) -> ScheduledBackup:
     return ScheduledBackup(f"s-{moment}", f"uid-{moment}", "1", moment, "stored", others=told)
 
 
-def test_a_schedule_says_what_its_newest_backup_has_seen_and_does_not_forget_it() -> None:
+def test_a_schedule_reports_what_its_newest_backup_found_and_keeps_it() -> None:
     old, new, body = {"count": 1}, {"count": 2}, {"status": {"otherBackups": {"count": 3}}}
     newest = [made(3, None), made(2, new), made(1, old)]
 

@@ -33,7 +33,8 @@ class Folder:
         self.sink = Sink(STORE, None, root=str(root))
 
     def put(self, day: int, owner: str | None = "uid-b", hour: int = 0, cluster: str = "0a") -> str:
-        """A backup of that day, by the UID in its manifest; None: it has none."""
+        """Stores a backup of that day. `owner` is the UID in its manifest; None: it has no
+        manifest."""
         key = names.stamped("etcd", 5, f"2026-01-{day:02}-{hour:02}:00:00")
         (self.root / key).touch()
         if owner is not None:
@@ -42,13 +43,13 @@ class Folder:
         return key
 
     def fail(self, day: int, hour: int = 0, owner: str = "uid-b") -> str:
-        """A backup of that day that did not come to its end."""
+        """Stores a backup of that day that was not finished."""
         key = self.put(day, None, hour)
         (self.root / names.manifest_of(key)).write_bytes(manifest.undecided(owner))
         return key
 
     def days(self) -> list[int]:
-        """Of what is there; each with its manifest, where it had one."""
+        """The days of the stored backups. Each must have its manifest, if it had one."""
         keys = names.newest_first("etcd", (path.name for path in self.root.iterdir()))
         return sorted(int(key[-11:-9]) for key in keys)
 
@@ -61,7 +62,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-async def test_the_oldest_go_with_their_manifests(folder: Folder) -> None:
+async def test_the_oldest_are_deleted_with_their_manifests(folder: Folder) -> None:
     made = [folder.put(day) for day in (1, 2, 3, 4)]
 
     assert await folder.prune(made[-1]) == 2
@@ -71,7 +72,7 @@ async def test_the_oldest_go_with_their_manifests(folder: Folder) -> None:
 
 
 async def test_two_objects_with_one_path_leave_each_others_backups_alone(folder: Folder) -> None:
-    """Each deleted the other's, and both had half of what they were to keep."""
+    """Each deleted the other's backups, and both had half of what they should keep."""
     for day in (1, 3, 5):
         folder.put(day, "uid-other")
     made = [folder.put(day) for day in (2, 4, 6)]
@@ -81,7 +82,7 @@ async def test_two_objects_with_one_path_leave_each_others_backups_alone(folder:
     assert folder.days() == [1, 3, 4, 5, 6]
 
 
-async def test_the_one_just_made_stays_when_the_clock_runs_behind(folder: Folder) -> None:
+async def test_the_newest_stays_although_the_clock_is_behind(folder: Folder) -> None:
     for day in (10, 11):
         folder.put(day)
     made = folder.put(1)
@@ -91,7 +92,7 @@ async def test_the_one_just_made_stays_when_the_clock_runs_behind(folder: Folder
     assert folder.days() == [1, 10, 11]
 
 
-async def test_the_last_that_was_proven_stays(folder: Folder) -> None:
+async def test_the_last_verified_backup_stays(folder: Folder) -> None:
     made = [folder.put(day) for day in (1, 2, 3, 4)]
 
     assert await folder.prune(made[-1], spare=made[0]) == 1
@@ -99,10 +100,10 @@ async def test_the_last_that_was_proven_stays(folder: Folder) -> None:
     assert folder.days() == [1, 3, 4]
 
 
-async def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_one_that_was_lost(
+async def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_lost_one(
     folder: Folder,
 ) -> None:
-    """It was made anew after the loss, and its EtcdBackup was still there."""
+    """It was created after the loss, and its EtcdBackup still existed."""
     for day in (1, 2, 3):
         folder.put(day, cluster="0b")
     made = [folder.put(day) for day in (4, 5, 6)]
@@ -112,7 +113,7 @@ async def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_one_
     assert folder.days() == [3, 5, 6]
 
 
-async def test_those_of_the_coreos_operator_go_by_their_names(folder: Folder) -> None:
+async def test_backups_of_the_coreos_operator_are_recognised_by_name(folder: Folder) -> None:
     for day in (1, 2):
         folder.put(day, None)
     made = [folder.put(day) for day in (3, 4)]
@@ -122,7 +123,7 @@ async def test_those_of_the_coreos_operator_go_by_their_names(folder: Folder) ->
     assert folder.days() == [3, 4]
 
 
-async def test_what_cannot_be_read_is_left_alone(folder: Folder) -> None:
+async def test_an_unreadable_manifest_is_left_alone(folder: Folder) -> None:
     old = folder.put(1)
     (folder.root / names.manifest_of(old)).write_text('{"format": 2}')
     made = [folder.put(day) for day in (2, 3, 4)]
@@ -132,7 +133,7 @@ async def test_what_cannot_be_read_is_left_alone(folder: Folder) -> None:
     assert folder.days() == [1, 3, 4]
 
 
-async def test_a_store_that_takes_long_does_not_take_the_time_of_the_backup(
+async def test_a_slow_store_does_not_use_up_the_time_of_the_backup(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pruning, "SECONDS", 0.02)
@@ -142,11 +143,11 @@ async def test_a_store_that_takes_long_does_not_take_the_time_of_the_backup(
         await folder.prune("etcd")
 
 
-async def test_a_try_that_failed_does_not_take_the_place_of_a_backup_that_was_proven(
+async def test_a_failed_attempt_does_not_take_the_place_of_a_verified_backup(
     folder: Folder,
 ) -> None:
-    """What could not be read back has its name and no manifest, or an undecided one. Two such
-    tries took two of the three places, and two proven backups went."""
+    """A backup that could not be read back has its final name, and no manifest or an unfinished
+    one. Two such attempts took two of the three places, and two verified backups were deleted."""
     proven = [folder.put(day) for day in (1, 2, 3)]
     folder.put(4, None, hour=1)
     folder.fail(4, hour=2)
@@ -158,7 +159,7 @@ async def test_a_try_that_failed_does_not_take_the_place_of_a_backup_that_was_pr
 
 
 async def test_a_backup_that_another_object_is_about_to_finish_stays(folder: Folder) -> None:
-    """It has its name, is being read back, and has no whole manifest before it was."""
+    """It has its name and is being read back. It gets a complete manifest only after that."""
     theirs = [folder.put(4, None, 1), folder.fail(4, 2, "uid-other")]
     made = [folder.put(4, hour=hour) for hour in (3, 4)]
 
@@ -167,7 +168,7 @@ async def test_a_backup_that_another_object_is_about_to_finish_stays(folder: Fol
     assert all((folder.root / one).exists() for one in theirs)
 
 
-async def test_what_failed_goes_in_the_end(folder: Folder) -> None:
+async def test_a_failed_backup_is_deleted_in_the_end(folder: Folder) -> None:
     folder.put(1, None)
     folder.fail(1, hour=1)
     made = [folder.put(day) for day in (2, 3, 4)]
@@ -177,11 +178,11 @@ async def test_what_failed_goes_in_the_end(folder: Folder) -> None:
     assert folder.days() == [3, 4]
 
 
-async def test_many_backups_in_a_slow_store_are_deleted_little_by_little(
+async def test_many_backups_in_a_slow_store_are_deleted_step_by_step(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All manifests were read, one after the other, before the first backup was deleted: beyond
-    some number the time was never enough, and nothing was deleted any more."""
+    """All manifests were read one after the other before the first backup was deleted. With many of
+    them the time was never enough, and nothing was deleted any more."""
     made = [folder.put(day) for day in range(1, 31)]
     really, gone = folder.sink.delete, asyncio.Event()
 
@@ -199,10 +200,10 @@ async def test_many_backups_in_a_slow_store_are_deleted_little_by_little(
     assert len(folder.days()) < len(made)
 
 
-async def test_what_was_deleted_by_half_goes_the_next_time(
+async def test_a_half_finished_deletion_is_finished_the_next_time(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A manifest that is left alone bears no name that anybody looks for."""
+    """A manifest without its backup has a name that nothing looks for."""
     made = [folder.put(day) for day in (1, 2, 3, 4)]
     really = obstore.delete_async
 
@@ -220,7 +221,7 @@ async def test_what_was_deleted_by_half_goes_the_next_time(
     assert len(list(folder.root.iterdir())) == 4
 
 
-async def test_manifests_are_asked_for_side_by_side(
+async def test_manifests_are_read_in_parallel(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [folder.put(day) for day in range(1, 21)]
@@ -257,9 +258,9 @@ exit_at_once(0)
 """
 
 
-def test_a_folder_of_root_beside_the_backups_kept_all_of_them_for_good() -> None:
-    """As `lost+found` on a volume that is a whole disk: neither maxBackups nor deletionPolicy
-    deleted anything there."""
+def test_a_folder_of_root_beside_the_backups_kept_all_of_them() -> None:
+    """For example `lost+found` on a volume that is a whole disk: neither maxBackups nor
+    deletionPolicy deleted anything there."""
     with tempfile.TemporaryDirectory() as root:
         folder = Folder(Path(root))
         folder.put(1)

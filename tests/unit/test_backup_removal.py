@@ -54,13 +54,13 @@ def folder(tmp_path: Path) -> Folder:
 
 
 class Member:
-    """A snapshot that was taken already."""
+    """A member whose snapshot was already taken."""
 
     answer = type("Answer", (), {"cluster_id": 10, "revision": 5, "version": "3.7.3"})
 
 
 async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
-    """As it is once the snapshot has its final name."""
+    """Runs a backup until just after the snapshot has its final name."""
     body = bytes(4096)
     data = body + hashlib.sha256(body).digest()
 
@@ -82,8 +82,10 @@ async def stopped_while_it_reads(folder: Folder, key: str = "etcd") -> None:
         await backup._finish(found)
 
 
-async def test_one_that_was_stopped_while_it_was_read_back_was_left_behind(folder: Folder) -> None:
-    """It had its final name and no manifest, so nobody knew whose it was."""
+async def test_a_backup_that_was_stopped_while_it_was_read_back_was_left_behind(
+    folder: Folder,
+) -> None:
+    """It had its final name and no manifest, so nothing said whose it was."""
     await stopped_while_it_reads(folder)
     assert "etcd" in folder.files()
 
@@ -91,7 +93,9 @@ async def test_one_that_was_stopped_while_it_was_read_back_was_left_behind(folde
     assert not folder.files()
 
 
-async def test_one_that_was_killed_while_it_was_read_back_was_left_behind(folder: Folder) -> None:
+async def test_a_backup_that_was_killed_while_it_was_read_back_was_left_behind(
+    folder: Folder,
+) -> None:
     backup = Backup(ORDER, folder.sink, Meter())
 
     begun = asyncio.Event()
@@ -111,7 +115,7 @@ async def test_one_that_was_killed_while_it_was_read_back_was_left_behind(folder
     assert not folder.files()
 
 
-async def test_one_of_an_interval_that_was_stopped_goes_with_the_object(folder: Folder) -> None:
+async def test_a_stopped_backup_of_an_interval_is_deleted_with_the_object(folder: Folder) -> None:
     key = names.stamped("etcd", 5, "2026-01-01-00:00:00")
     await stopped_while_it_reads(folder, key)
 
@@ -119,8 +123,10 @@ async def test_one_of_an_interval_that_was_stopped_goes_with_the_object(folder: 
     assert not folder.files()
 
 
-async def test_one_about_to_take_the_place_of_its_own_was_left_behind(folder: Folder) -> None:
-    """Whichever of the two lies there, both were this object's."""
+async def test_a_backup_about_to_replace_one_of_the_same_object_was_left_behind(
+    folder: Folder,
+) -> None:
+    """Whichever of the two is stored there, both belong to this object."""
     folder.put("etcd")
     await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
 
@@ -129,7 +135,7 @@ async def test_one_about_to_take_the_place_of_its_own_was_left_behind(folder: Fo
 
 
 @pytest.mark.parametrize("beside", ["uid-other", ""])
-async def test_one_about_to_take_the_place_of_anothers_may_be_that_ones(
+async def test_a_backup_about_to_replace_one_of_another_object_is_left_alone(
     folder: Folder, beside: str
 ) -> None:
     folder.put("etcd", "uid-other")
@@ -141,16 +147,16 @@ async def test_one_about_to_take_the_place_of_anothers_may_be_that_ones(
     assert "etcd" in folder.files()
 
 
-async def test_one_that_was_not_read_back_is_restored_by_etcds_hash(folder: Folder) -> None:
+async def test_a_backup_that_was_not_read_back_is_verified_by_etcds_hash(folder: Folder) -> None:
     await stopped_while_it_reads(folder)
 
     assert await fetching._manifest(folder.sink, "etcd") is None
 
 
-async def test_a_removal_that_was_cut_short_is_gone_on_with(
+async def test_an_interrupted_removal_continues(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its manifest says whose the file is, for as long as there is one."""
+    """As long as the manifest exists, it says whose file this is."""
     folder.put("etcd")
     really = obstore.delete_async
 
@@ -167,7 +173,9 @@ async def test_a_removal_that_was_cut_short_is_gone_on_with(
     assert not folder.files()
 
 
-async def test_what_the_next_run_of_a_schedule_is_about_to_store_is_left(folder: Folder) -> None:
+async def test_what_the_next_run_of_a_schedule_is_about_to_store_is_left_alone(
+    folder: Folder,
+) -> None:
     unfinished = names.unfinished("etcd", "uid-b", "00ff")
     (folder.root / unfinished).touch()
 
@@ -186,25 +194,25 @@ def day(path: str, number: int) -> str:
 
 
 class TestAPathThatWasEdited:
-    """The deletion looked at the new one, found nothing and reported success."""
+    """The deletion looked at the new path, found nothing there, and reported success."""
 
-    async def test_what_the_status_says_was_stored_goes(self, folder: Folder) -> None:
+    async def test_what_the_status_names_as_stored_is_deleted(self, folder: Folder) -> None:
         folder.put("old")
 
         assert await folder.remove(also=(at("old"),)) == Removed(1)
         assert not folder.files()
 
-    async def test_it_goes_beside_what_is_at_the_new_one(self, folder: Folder) -> None:
+    async def test_it_is_deleted_beside_what_is_at_the_new_path(self, folder: Folder) -> None:
         for key in ("old", "etcd"):
             folder.put(key)
 
         assert await folder.remove(also=(at("old"),)) == Removed(2)
 
     @pytest.mark.parametrize("stamped", [True, False])
-    async def test_of_an_interval_all_go_that_lie_where_the_last_one_does(
+    async def test_all_backups_of_an_interval_beside_the_last_one_are_deleted(
         self, folder: Folder, stamped: bool
     ) -> None:
-        """Also where it is of no interval any more."""
+        """Also if the spec has no interval any more."""
         for number in (1, 2, 3):
             folder.put(day("old", number))
         theirs = folder.put(day("old", 4), "uid-other")
@@ -214,8 +222,8 @@ class TestAPathThatWasEdited:
         assert found == Removed(3)
         assert folder.files() == [theirs, names.manifest_of(theirs)]
 
-    async def test_what_is_another_objects_is_left_alone(self, folder: Folder) -> None:
-        """Whoever may write a status must not choose what is deleted."""
+    async def test_what_belongs_to_another_object_is_left_alone(self, folder: Folder) -> None:
+        """Whoever may write a status must not be able to choose what is deleted."""
         folder.put("theirs", "uid-other")
 
         assert await folder.remove(also=(at("theirs"),)) == Removed(0)
@@ -224,10 +232,10 @@ class TestAPathThatWasEdited:
     @pytest.mark.parametrize(
         "location", ["volume://other/old", "s3://claim/old", "volume://claim/../old", "old", ""]
     )
-    async def test_what_lies_in_another_store_is_not_said_to_be_deleted(
+    async def test_what_is_in_another_store_is_not_reported_as_deleted(
         self, folder: Folder, location: str
     ) -> None:
-        """Nor looked for: the credentials are for the store that the spec names."""
+        """It is not looked for either: the credentials are for the store in the spec."""
         folder.put("etcd")
 
         found = await folder.remove(also=(location,))

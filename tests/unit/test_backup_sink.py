@@ -50,10 +50,10 @@ async def test_every_byte_is_read_once_and_in_order(sink: Sink, tmp_path: Path, 
     assert all(len(piece) >= PIECE for piece in pieces[:-1])
 
 
-async def test_the_next_is_asked_for_while_one_is_worked_on_and_no_more(
+async def test_only_one_piece_is_read_ahead(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a backup of any size would be in memory."""
+    """Otherwise a backup of any size would be in memory."""
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     asked, real = [], anext
 
@@ -72,7 +72,7 @@ async def test_the_next_is_asked_for_while_one_is_worked_on_and_no_more(
     assert ahead == {1}
 
 
-async def test_a_file_that_another_takes_the_place_of_is_not_mixed_with_it(
+async def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_new_one(
     sink: Sink, tmp_path: Path
 ) -> None:
     """An interval writes to the same path."""
@@ -87,7 +87,7 @@ async def test_a_file_that_another_takes_the_place_of_is_not_mixed_with_it(
     assert b"".join(found) == content
 
 
-async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: Path) -> None:
+async def test_a_file_is_written_and_checked_piece_by_piece(sink: Sink, tmp_path: Path) -> None:
     content = os.urandom(512 * 20)
     content += hashlib.sha256(content).digest()
     (tmp_path / KEY).write_bytes(content)
@@ -98,10 +98,10 @@ async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: P
     assert checked.finish() == hashlib.sha256(content).hexdigest()
 
 
-async def test_folders_made_on_the_way_to_a_backup_were_not_on_the_disk_with_it(
+async def test_folders_created_for_a_backup_were_not_synced_to_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that lost power took them along, and what the status said was stored."""
+    """A node that lost power lost them, and with them what the status reported as stored."""
     key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.fsync
 
     def kept(path: Path) -> None:
@@ -122,16 +122,14 @@ def full() -> Iterator[BinaryIO]:
         yield file
 
 
-async def test_a_disk_that_is_full_is_said_at_once(
-    sink: Sink, tmp_path: Path, full: BinaryIO
-) -> None:
+async def test_a_full_disk_is_reported_at_once(sink: Sink, tmp_path: Path, full: BinaryIO) -> None:
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     with pytest.raises(OSError, match="No space"):
         await download(sink, KEY, full, 50 * PIECE)
 
 
 def made_clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What each client of S3 is made with from now on."""
+    """The options with which each S3 client is created from now on."""
     made: list[dict[str, Any]] = []
     real = clients.S3Store
 
@@ -144,7 +142,7 @@ def made_clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("checksum", ["", *CHECKSUMS])
-def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
+def test_a_requested_checksum_reaches_the_stores_client(
     checksum: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = made_clients(monkeypatch)
@@ -154,7 +152,7 @@ def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
     assert all(one["config"].get("checksum_algorithm", "") == checksum for one in made)
 
 
-def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
+def test_certificate_authorities_reach_the_stores_client_beside_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = made_clients(monkeypatch)
@@ -176,10 +174,8 @@ def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
          "Secret ca: key ca.crt holds a certificate that cannot be read"),
     ],
 )  # fmt: skip
-def test_authorities_that_cannot_be_read_are_told_by_their_key(
-    found: str | None, words: str
-) -> None:
-    """All that the client says is `builder error`."""
+def test_unreadable_authorities_are_reported_with_their_key(found: str | None, words: str) -> None:
+    """The client itself only says `builder error`."""
     store = Store("S3", "mybucket", KEY, ca_secret="ca")
 
     with pytest.raises(StoreFailed, match=f"^spec.s3.caSecret: {words}") as caught:
@@ -197,7 +193,7 @@ KEY_FILE = {"type": "service_account", "private_key": "S3CRET", "client_email": 
         ("GCS", {"credentials.json": json.dumps(KEY_FILE)}, "spec.gcs.gcpSecret"),
     ],
 )
-def test_a_key_that_is_none_was_blamed_on_the_path(
+def test_an_invalid_key_was_blamed_on_the_path(
     kind: str, files: dict[str, str], field: str
 ) -> None:
     with pytest.raises(StoreFailed) as caught:
@@ -209,12 +205,14 @@ def test_a_key_that_is_none_was_blamed_on_the_path(
     assert "S3CRET" not in failure.message
 
 
-async def test_one_that_is_not_there_is_said_so(sink: Sink) -> None:
+async def test_a_missing_file_is_reported(sink: Sink) -> None:
     with pytest.raises(StoreFailed, match=r"spec\.volume"):
         await read(sink)
 
 
-async def test_who_leaves_early_leaves_no_request_behind(sink: Sink, tmp_path: Path) -> None:
+async def test_a_reader_that_stops_early_leaves_no_request_behind(
+    sink: Sink, tmp_path: Path
+) -> None:
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     async with contextlib.aclosing(sink.read(KEY)) as pieces:
         await anext(pieces)
@@ -234,10 +232,10 @@ ASKED: dict[str, Callable[[Sink], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("what", ASKED)
-async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
+async def test_a_store_that_accepts_requests_and_never_answers_is_given_up(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """It was asked again, for a minute, which is all the time that a backup has."""
+    """The request was repeated for a minute, which is all the time that a backup has."""
     monkeypatch.setattr(clients, "SILENT_SECONDS", 0.3)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -260,7 +258,7 @@ async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
 
 @pytest.fixture
 def hung(tmp_path: Path) -> Iterator[Path]:
-    """As a file on a volume whose server has gone: who opens it waits until it is back."""
+    """Like a file on a volume whose server is gone: opening it blocks until the server is back."""
     os.mkfifo(tmp_path / KEY)
     os.mkfifo(tmp_path / names.manifest_of(KEY))
     yield tmp_path
@@ -269,7 +267,7 @@ def hung(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("what", ["get", "read"])
-async def test_a_volume_that_hangs_held_a_restore_without_a_word(
+async def test_a_hanging_volume_blocked_a_restore_silently(
     sink: Sink, hung: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
@@ -280,10 +278,10 @@ async def test_a_volume_that_hangs_held_a_restore_without_a_word(
     assert said.value.failure.reason == "StoreUnreachable"
 
 
-async def test_a_volume_that_hangs_kept_a_backup_from_saying_that_its_time_was_over(
+async def test_a_hanging_volume_kept_a_backup_from_reporting_that_its_time_was_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing else went on in the meantime, the timer neither."""
+    """Nothing else ran meanwhile, not even the timer."""
     back = threading.Event()
     monkeypatch.setattr(sinks, "fsync", lambda _: back.wait(20))
     sink = Sink(Store("Volume", "claim", KEY), None, root=str(tmp_path))

@@ -1,4 +1,4 @@
-"""What an EtcdBackup without an interval finds at its path, and what of it must stay."""
+"""What an EtcdBackup without an interval finds at its path, and which of it must stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OF_BEFORE = b"of before"
 
 
 class Etcd:
-    """The cluster 1, as it is now."""
+    """Cluster 1, in its present state."""
 
     def __init__(self, _: Order) -> None:
         body = bytes(4096)
@@ -56,7 +56,7 @@ class Etcd:
 
 
 class Empty(Etcd):
-    """The cluster that was made anew under its name."""
+    """The cluster that was created again under the same name."""
 
     async def members(self) -> list[Member]:
         return [Member(replace(ANSWER, cluster_id=2), None)]
@@ -92,10 +92,10 @@ async def backed_up(root: Path, **changes: Any) -> Stored | Failure:
     return await Backup(order, Sink(STORE, None, root=str(root), owner_uid="uid-b"), Meter()).run()
 
 
-async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good_backup(
+async def test_an_empty_cluster_of_the_same_name_replaced_the_last_good_backup(
     root: Path,
 ) -> None:
-    """All manifests were applied anew after a loss, the EtcdBackup's among them."""
+    """All manifests were applied again after a loss, including the EtcdBackup's."""
     put(root, of(ANOTHERS, "uid-of-before"))
 
     said = await backed_up(root)
@@ -109,10 +109,10 @@ async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good
 
 
 @pytest.mark.parametrize("beside", [of(OURS, "uid-of-before"), b"{}"])
-async def test_one_whose_object_was_brought_back_lost_what_it_was_made_to_keep(
+async def test_an_object_that_was_applied_again_replaced_what_it_was_created_to_keep(
     root: Path, beside: bytes
 ) -> None:
-    """Its saved manifest was applied, after the upgrade."""
+    """Its saved manifest was applied after the upgrade."""
     put(root, beside)
 
     said = await backed_up(root, brought_back=True)
@@ -126,10 +126,10 @@ async def test_one_whose_object_was_brought_back_lost_what_it_was_made_to_keep(
 
 
 @pytest.mark.parametrize("of_many", ["brought_back", "scheduled"])
-async def test_one_brought_back_replaced_what_had_not_been_read_back_to_its_end(
+async def test_an_object_that_was_applied_again_replaced_a_backup_that_had_not_been_read_back(
     root: Path, of_many: str
 ) -> None:
-    """The Job had stored it whole, and ended with its namespace before it wrote the manifest."""
+    """The Job had stored all of it, and ended with its namespace before it wrote the manifest."""
     put(root, manifest.undecided("uid-of-before", OURS))
 
     said = await backed_up(root, **{of_many: True})
@@ -144,11 +144,11 @@ async def test_one_brought_back_replaced_what_had_not_been_read_back_to_its_end(
 
 
 @pytest.mark.parametrize("verify", [False, True])
-async def test_one_whose_job_had_died_gave_way_to_that_of_an_empty_cluster(
+async def test_a_backup_whose_job_had_died_was_replaced_by_that_of_an_empty_cluster(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool
 ) -> None:
-    """The node that was lost had run the Job and the last member: its file was whole, and nothing
-    said of which cluster it was."""
+    """The lost node had run the Job and the last member. The file was complete, and nothing said
+    which cluster it was of."""
     before = replace(ORDER, owner_uid="uid-of-before", verify=verify)
     for dies in (False, True):
         with monkeypatch.context() as patched:
@@ -182,7 +182,7 @@ async def test_one_whose_job_had_died_gave_way_to_that_of_an_empty_cluster(
         pytest.param(None, id="without a manifest, as of the coreos operator"),
     ],
 )
-async def test_anything_else_gives_way_to_it(root: Path, beside: bytes | None) -> None:
+async def test_anything_else_is_replaced(root: Path, beside: bytes | None) -> None:
     put(root, beside)
 
     assert isinstance(await backed_up(root), Stored)
@@ -192,7 +192,7 @@ async def test_anything_else_gives_way_to_it(root: Path, beside: bytes | None) -
 
 
 class Interrupting(Sink):
-    """Once its file is in the store, something else happens there."""
+    """A store in which something else happens once the file is written."""
 
     def __init__(
         self, root: Path, meanwhile: Callable[[], Awaitable[object]], *, verifies: bool = False
@@ -212,7 +212,7 @@ class Interrupting(Sink):
 
 
 class Later(Etcd):
-    """The same cluster, some writes later."""
+    """The same cluster, a few writes later."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -221,10 +221,10 @@ class Later(Etcd):
 
 
 @pytest.mark.parametrize("verify", [False, True])
-async def test_two_objects_at_one_path_ended_as_one_s_file_with_the_other_s_manifest(
+async def test_two_objects_with_one_path_ended_with_the_file_of_one_and_the_manifest_of_the_other(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool
 ) -> None:
-    """Both had succeeded, and no restore took what lay there."""
+    """Both had succeeded, and no restore accepted the result."""
     theirs = replace(ORDER, owner="ns/c", owner_uid="uid-c", verify=verify)
 
     async def meanwhile() -> None:
@@ -243,11 +243,11 @@ async def test_two_objects_at_one_path_ended_as_one_s_file_with_the_other_s_mani
     assert beside.owner_uid == "uid-c"
 
 
-async def test_the_other_s_file_went_with_the_object_that_had_only_begun_to_read_it_back(
+async def test_the_file_of_another_object_was_deleted_with_one_that_was_still_reading_it_back(
     root: Path,
 ) -> None:
     async def meanwhile() -> None:
-        (root / KEY).write_bytes(Later(ORDER).data)  # and its own manifest is yet to come
+        (root / KEY).write_bytes(Later(ORDER).data)  # whose own manifest is not written yet
 
     sink = Interrupting(root, meanwhile, verifies=True)
     assert isinstance(await Backup(replace(ORDER, verify=True), sink, Meter()).run(), Failure)
@@ -258,15 +258,15 @@ async def test_the_other_s_file_went_with_the_object_that_had_only_begun_to_read
 
 
 class TestWhatATryHadStoredWhosePodWasGone:
-    """With its node, before the operator had heard it. It was made once more, hours later, and what
-    it was made to keep had been replaced."""
+    """The pod was gone with its node before the operator had noticed its success. The backup was
+    taken again hours later, and replaced what it was created to keep."""
 
     async def stored(self, root: Path, **changes: Any) -> Stored:
         said = await backed_up(root, **changes)
         assert isinstance(said, Stored)
         return said
 
-    async def test_is_what_that_run_has_stored(
+    async def test_counts_as_what_that_run_has_stored(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = await self.stored(root, run="g1")
@@ -280,7 +280,7 @@ class TestWhatATryHadStoredWhosePodWasGone:
         assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
 
     @pytest.mark.parametrize("run", ["g2", ""])
-    async def test_gives_way_to_that_of_another_run(
+    async def test_is_replaced_by_another_run(
         self, root: Path, monkeypatch: pytest.MonkeyPatch, run: str
     ) -> None:
         await self.stored(root, run="g1")
@@ -290,7 +290,7 @@ class TestWhatATryHadStoredWhosePodWasGone:
 
         assert (root / KEY).read_bytes() == Later(ORDER).data
 
-    async def test_is_nothing_where_the_file_is_not_that_of_its_manifest(self, root: Path) -> None:
+    async def test_does_not_count_if_the_file_does_not_match_its_manifest(self, root: Path) -> None:
         await self.stored(root, run="g1")
         (root / KEY).write_bytes(OF_BEFORE)
 
@@ -300,8 +300,8 @@ class TestWhatATryHadStoredWhosePodWasGone:
 
 
 class TestTwoIntervalsInOneSecond:
-    """Copies of one manifest, applied together: path, second and revision are the same, and so is
-    the name. Both had succeeded, and no restore took what lay there."""
+    """Copies of one manifest, applied together, had the same path, second and revision, and so the
+    same name. Both had succeeded, and no restore accepted what was stored."""
 
     MOMENT = 1_800_000_000.0
     NAME = names.stamped(KEY, ANSWER.revision, "2027-01-15-08:00:00")
@@ -311,7 +311,7 @@ class TestTwoIntervalsInOneSecond:
         sink = sink or Sink(STORE, None, root=str(root), owner_uid=uid)
         return await Backup(order, sink, Meter(), wall_clock=lambda: self.MOMENT).run()
 
-    async def test_what_the_other_has_stored_was_replaced(
+    async def test_what_the_other_had_stored_was_replaced(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert isinstance(await self.run(root, "uid-b"), Stored)
@@ -325,7 +325,7 @@ class TestTwoIntervalsInOneSecond:
         assert (root / self.NAME).read_bytes() == Etcd(ORDER).data
         assert {path.name for path in root.iterdir()} == {self.NAME, names.manifest_of(self.NAME)}
 
-    async def test_what_was_replaced_before_it_was_done_had_succeeded(
+    async def test_a_backup_that_was_replaced_before_it_was_finished_had_succeeded(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def meanwhile() -> None:
@@ -342,7 +342,7 @@ class TestTwoIntervalsInOneSecond:
         assert beside.sha256 == hashlib.sha256((root / self.NAME).read_bytes()).hexdigest()
 
 
-async def test_a_store_that_keeps_nothing_and_says_it_has_is_no_success(root: Path) -> None:
+async def test_a_store_that_keeps_nothing_and_reports_success_is_a_failure(root: Path) -> None:
     async def meanwhile() -> None:
         (root / KEY).unlink()
 
@@ -353,7 +353,7 @@ async def test_a_store_that_keeps_nothing_and_says_it_has_is_no_success(root: Pa
 
 
 @pytest.mark.parametrize("look", ["ends", "get"])
-async def test_who_may_only_write_succeeds_without_a_look(
+async def test_without_the_right_to_read_the_check_is_skipped(
     root: Path, monkeypatch: pytest.MonkeyPatch, look: str
 ) -> None:
     async def forbidden(*_: object) -> bool:

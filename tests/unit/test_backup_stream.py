@@ -35,7 +35,7 @@ ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3"
 
 
 class Etcd:
-    """A member that sends blobs of 32 KiB, and then ends as it is told to."""
+    """A member that sends pieces of 32 KiB, and then ends as a test says."""
 
     def __init__(self) -> None:
         self.blobs, self.left, self.ends = 5, 0, "well"
@@ -84,14 +84,14 @@ async def snapshot(etcd: Etcd) -> Any:
 
 
 class TestSnapshot:
-    async def test_every_byte_comes_once_in_larger_pieces(self, etcd: Etcd) -> None:
+    async def test_every_byte_arrives_once_in_larger_pieces(self, etcd: Etcd) -> None:
         async with snapshot(etcd) as stream:
             pieces = [piece async for piece in stream]
 
         assert b"".join(pieces) == 5 * BLOB
         assert [len(piece) for piece in pieces] == [65536, 65536, 32768]
 
-    async def test_one_that_ends_before_its_end_is_none(self, etcd: Etcd) -> None:
+    async def test_a_truncated_stream_is_not_a_snapshot(self, etcd: Etcd) -> None:
         etcd.left = 7
         with pytest.raises(Unusable, match="ended its snapshot 7 bytes early"):
             async with snapshot(etcd) as stream:
@@ -105,7 +105,7 @@ class TestSnapshot:
             ("denied", "EtcdRefused", "spec.clientTLSSecret"),
         ],
     )
-    async def test_one_that_fails_on_its_way_says_why(
+    async def test_a_stream_that_fails_says_why(
         self, etcd: Etcd, blobs: int, ends: str, reason: str, words: str
     ) -> None:
         etcd.blobs, etcd.ends = blobs, ends
@@ -116,10 +116,10 @@ class TestSnapshot:
         assert failed.value.failure.reason == reason
 
     @pytest.mark.parametrize("taken", [0, 1, 2])
-    async def test_a_member_that_stalls_holds_nobody_who_gives_up(
+    async def test_a_member_that_stalls_does_not_block_a_reader_that_stops(
         self, etcd: Etcd, taken: int
     ) -> None:
-        """The thread that waits for it is let go at once, wherever it is."""
+        """The thread that waits for the member is released at once, wherever it is."""
         etcd.ends = "stalled"
 
         async def take() -> None:
@@ -135,10 +135,10 @@ class TestSnapshot:
         assert time.monotonic() - began < 30
 
     @pytest.mark.parametrize("blobs", [0, 3])
-    async def test_a_member_that_falls_silent_is_given_up_by_its_name(
+    async def test_a_silent_member_is_given_up_and_named(
         self, etcd: Etcd, blobs: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It would have all the time that there is, and no other member any."""
+        """It would use up all the time, and none would be left for another member."""
         monkeypatch.setattr(sources, "SILENT_SECONDS", 1.0)
         etcd.blobs, etcd.ends = blobs, "stalled"
         words = (
@@ -151,7 +151,7 @@ class TestSnapshot:
         assert failed.value.failure.reason == "EtcdUnreachable"
         assert not failed.value.failure.final
 
-    async def test_a_store_that_is_slow_is_no_silence_of_the_members(
+    async def test_a_slow_store_is_not_taken_for_a_silent_member(
         self, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sources, "SILENT_SECONDS", 1.5)
@@ -164,8 +164,8 @@ class TestSnapshot:
 
 
 class TestAhead:
-    async def test_a_slow_taker_is_never_run_away_from(self) -> None:
-        """Or the whole snapshot would be in memory."""
+    async def test_only_one_piece_is_read_ahead_of_a_slow_reader(self) -> None:
+        """Otherwise the whole snapshot would be in memory."""
         read: list[int] = []
 
         def pieces() -> Iterator[bytes]:
@@ -180,7 +180,7 @@ class TestAhead:
 
         assert most == 1
 
-    async def test_the_next_is_read_while_one_is_worked_on(self) -> None:
+    async def test_the_next_piece_is_read_while_one_is_processed(self) -> None:
         turns = threading.Barrier(2, timeout=30)
 
         def pieces() -> Iterator[bytes]:
@@ -196,7 +196,7 @@ class TestAhead:
 
         assert found == [b"one", b"two"]
 
-    async def test_what_fails_fails_after_all_that_came_before_it(self) -> None:
+    async def test_an_error_is_raised_after_all_earlier_pieces(self) -> None:
         def pieces() -> Iterator[bytes]:
             yield b"one"
             raise ValueError("no more")
@@ -209,7 +209,7 @@ class TestAhead:
 
         assert stopped.is_set()
 
-    async def test_who_leaves_early_leaves_no_thread_behind(self) -> None:
+    async def test_a_reader_that_stops_early_leaves_no_thread_behind(self) -> None:
         let_go = threading.Event()
 
         def pieces() -> Iterator[bytes]:
@@ -225,7 +225,8 @@ class TestAhead:
 
 
 class Members:
-    """Those behind a Service. A snapshot is sent by whomever the connection leads to by then."""
+    """The members behind a Service. The one that the connection then leads to sends the
+    snapshot."""
 
     def __init__(self) -> None:
         self.asked, self.sends, self.after = 2, 2, grpc.StatusCode.OK
@@ -280,11 +281,12 @@ class TestWhoSendsIt:
         order = replace(ORDER, store=store, endpoints=(endpoint,))
         return await Backup(order, Sink(store, None, root=str(root)), Meter()).run()
 
-    async def test_a_member_that_was_behind_sent_what_another_was_asked_for(
+    async def test_a_member_that_was_behind_sent_the_snapshot_requested_from_another(
         self, members: Members, tmp_path: Path
     ) -> None:
-        """Between question and snapshot the connection broke, and led to another: what that one did
-        not have yet was missing in a backup that was said to hold it."""
+        """Between the status request and the snapshot, the connection broke and then led to another
+        member. What that member did not have yet was missing in the backup, which was reported to
+        contain it."""
         members.sends = 3
 
         found = await self.run(members, tmp_path)
@@ -295,7 +297,7 @@ class TestWhoSendsIt:
         assert not (tmp_path / "etcd.db").exists()
 
     @pytest.mark.parametrize("after", [grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE])
-    async def test_one_that_tells_nothing_of_itself_while_it_sends_costs_the_backup_nothing(
+    async def test_a_member_that_does_not_answer_while_it_sends_does_not_fail_the_backup(
         self, members: Members, tmp_path: Path, after: grpc.StatusCode
     ) -> None:
         members.after = after

@@ -38,10 +38,10 @@ class TestCompare:
 
         assert verdict == Verdict((), ("revision 42", "12 keys", "etcd's hash"))
 
-    def test_writes_that_came_meanwhile_are_no_difference(self) -> None:
+    def test_later_writes_are_not_a_difference(self) -> None:
         assert measurement.compare(42, CLUSTER, 50, CLUSTER).wrong == ()
 
-    def test_fewer_writes_are(self) -> None:
+    def test_fewer_writes_are_a_difference(self) -> None:
         assert self.wrong(41, CLUSTER) == "it is at revision 41, and the backup is of 42"
 
     def test_another_number_of_keys(self) -> None:
@@ -54,7 +54,7 @@ class TestCompare:
 
         assert told == "etcd's hash at revision 42 is not the cluster's"
 
-    def test_hashes_after_another_compaction_say_nothing(self) -> None:
+    def test_hashes_after_different_compactions_are_not_compared(self) -> None:
         verdict = measurement.compare(42, CLUSTER, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
 
         assert verdict.wrong == ()
@@ -68,20 +68,22 @@ class TestCompare:
     @pytest.mark.parametrize(
         "cluster", [None, Measured(None, ()), replace(CLUSTER, keys=None), Measured(12, ())]
     )
-    def test_what_nobody_has_measured_is_not_verified(self, cluster: Measured | None) -> None:
-        """A cluster that was too large to be counted in half a minute was called proven."""
+    def test_a_backup_that_was_never_measured_is_not_verified(
+        self, cluster: Measured | None
+    ) -> None:
+        """A cluster that was too large to be counted in half a minute was reported as verified."""
         verdict = measurement.compare(42, cluster, 42, CLUSTER)
 
         assert verdict.wrong == ("its manifest does not say what the cluster held",)
 
-    def test_what_is_compacted_beyond_its_revision_cannot_be_counted_and_is_not_verified(
+    def test_a_backup_whose_revision_was_compacted_is_not_verified(
         self,
     ) -> None:
         told = self.wrong(50, Measured())
 
         assert told == "its keys cannot be counted: it is compacted beyond revision 42"
 
-    def test_an_etcd_without_etcdutl_cannot_be_tried(self) -> None:
+    def test_an_etcd_without_etcdutl_cannot_be_used(self) -> None:
         assert trial.why_not("3.5.0") == trial.why_not("3.7.3") == ""
         assert "use Hash" in trial.why_not("3.4.33")
         assert "use Hash" in trial.why_not("what")
@@ -122,7 +124,7 @@ class TestTheJob:
             others = [one for one in every[0]["volumeMounts"] if one["name"] != "trial"]
             assert all(one["readOnly"] for one in others)
 
-    def test_nobody_outside_reaches_its_etcd(self) -> None:
+    def test_its_etcd_cannot_be_reached_from_outside(self) -> None:
         etcd = self.pod()["initContainers"][2]
 
         assert etcd["restartPolicy"] == "Always"
@@ -139,7 +141,7 @@ class TestTheJob:
             assert one["securityContext"]["readOnlyRootFilesystem"] is True
             assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
-    def test_each_container_of_ours_is_told_its_part(self) -> None:
+    def test_each_of_our_containers_gets_its_part(self) -> None:
         pod = self.pod(case="interval-tls")
         said = [
             orders.parse(pod[kind][0]["env"][0]["value"])
@@ -158,7 +160,7 @@ class TestTheJob:
         failed = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
         assert {one["containerName"] for one in failed} == {"fetch", "backup"}
 
-    def test_the_last_one_that_was_proven_is_not_deleted_for_one_that_was_not(self) -> None:
+    def test_the_last_verified_backup_is_not_deleted_for_an_unverified_one(self) -> None:
         policy = {"backupIntervalInSecond": 60, "maxBackups": 1}
         spec = CASES["coreos"] | {"backupPolicy": policy, "verify": "Restore"}
         backup = parse_backup({"metadata": METADATA, "spec": spec})
@@ -169,8 +171,8 @@ class TestTheJob:
         assert order(without, None).keep == 0
 
     @pytest.mark.parametrize("case", CASES)
-    def test_it_is_no_reader_of_the_cluster(self, case: str) -> None:
-        """A trial takes as long as it takes: no member waits for it with its defragmentation."""
+    def test_it_does_not_count_as_a_reader_of_the_cluster(self, case: str) -> None:
+        """It may take long, and no member's defragmentation should wait for it."""
         made = self.job(case)
 
         for one in (made, made["spec"]["template"]):
@@ -215,7 +217,7 @@ class TestThePasses:
         job["status"] = {"conditions": [{"type": kind, "status": "True"}]}
         world.kube.put(JOBS, job)
 
-    async def test_it_counts_only_once_it_was_restored(self) -> None:
+    async def test_a_backup_succeeds_only_once_it_was_restored(self) -> None:
         world = await self.stored()
         assert world.jobs() == ["b-backup-g1", VERIFICATION]
         assert "succeeded" not in world.status
@@ -233,7 +235,7 @@ class TestThePasses:
             in (world.condition()["message"])
         )
 
-    async def test_a_difference_is_a_condition_that_says_it(self) -> None:
+    async def test_a_difference_is_a_condition(self) -> None:
         world = await self.stored()
         words = "spec.s3.path: etcd.backup was restored, and it has 11 keys"
         self.end(world, outcome.serialise(Failure("VerificationFailed", words, final=True)), code=3)
@@ -249,7 +251,7 @@ class TestThePasses:
         assert "location" not in world.status
         assert world.jobs() == ["b-backup-g1", VERIFICATION]
 
-    async def test_what_cannot_be_fetched_is_told_by_the_container_that_failed(self) -> None:
+    async def test_a_failed_download_is_reported_by_the_container_that_failed(self) -> None:
         world = await self.stored()
         told = outcome.serialise(Failure("StoreRefused", "spec.s3.path: it refuses access"))
         self.end(world, told, container="fetch", code=1)
@@ -257,7 +259,7 @@ class TestThePasses:
 
         assert world.condition()["reason"] == "StoreRefused"
 
-    async def test_etcdutls_own_words_are_told(self) -> None:
+    async def test_the_error_of_etcdutl_is_reported(self) -> None:
         world = await self.stored()
         self.end(world, "Error: snapshot file integrity check failed", container="etcdutl", code=1)
         await world.settle()
@@ -265,7 +267,7 @@ class TestThePasses:
         assert world.condition()["reason"] == "VerificationFailed"
         assert "integrity check failed" in world.condition()["message"]
 
-    async def test_an_etcdutl_without_memory_was_told_as_a_backup_that_is_bad(self) -> None:
+    async def test_an_etcdutl_without_memory_was_reported_as_a_bad_backup(self) -> None:
         world = await self.stored()
         self.end(world, "restoring snapshot", container="etcdutl", code=137)
         pod = world.kube.live(PODS, "p2")
@@ -276,8 +278,8 @@ class TestThePasses:
         assert world.condition()["reason"] == "OutOfMemory"
         assert "container etcdutl needs more memory" in world.condition()["message"]
 
-    async def test_an_etcd_that_keeps_failing_is_told_by_its_last_words(self) -> None:
-        """It was told as too little time, and more time helped nobody."""
+    async def test_an_etcd_that_keeps_failing_is_reported_with_its_last_error(self) -> None:
+        """It was reported as too little time, but more time did not help."""
         world = await self.stored()
         words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
         self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
@@ -294,7 +296,7 @@ class TestThePasses:
             "failing: exit code 137 (OOMKilled): panic: no memory"
         )
 
-    async def test_an_etcd_that_was_merely_slow_is_not_blamed(self) -> None:
+    async def test_a_slow_etcd_is_not_blamed(self) -> None:
         world = await self.stored()
         words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
         self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
@@ -307,7 +309,7 @@ class TestThePasses:
 
         assert (world.condition()["reason"], world.condition()["message"]) == ("TimedOut", words)
 
-    async def test_an_end_that_nobody_heard_is_tried_again(self) -> None:
+    async def test_a_trial_whose_result_was_lost_is_repeated(self) -> None:
         world = await self.stored()
         self.end(world, "")
         uid = world.kube.live(JOBS, VERIFICATION)["metadata"]["uid"]
@@ -315,7 +317,7 @@ class TestThePasses:
 
         assert world.kube.live(JOBS, VERIFICATION)["metadata"]["uid"] != uid
 
-    async def test_the_image_is_the_clusters_own(self) -> None:
+    async def test_it_uses_the_clusters_own_image(self) -> None:
         world = World()
         spec = {"size": 1, "repository": "mirror.example/etcd",
                 "pod": {"imagePullSecrets": [{"name": "mirror"}]}}  # fmt: skip
@@ -332,7 +334,7 @@ class TestThePasses:
         assert pod["initContainers"][1]["image"] == "mirror.example/etcd:v3.7.3"
         assert pod["imagePullSecrets"] == [{"name": "mirror"}]
 
-    async def test_once_it_is_over_it_costs_nothing(self) -> None:
+    async def test_once_it_is_over_it_needs_no_request(self) -> None:
         world = await self.stored()
         self.end(world, outcome.serialise(PROVEN))
         await world.settle()
@@ -342,13 +344,13 @@ class TestThePasses:
         assert not world.kube.calls
 
 
-def test_what_is_measured_is_in_the_manifest_and_what_is_found_in_the_end() -> None:
+def test_measurements_are_in_the_manifest_and_results_in_the_outcome() -> None:
     assert measurement.from_json(measurement.to_json(CLUSTER)) == CLUSTER
     assert measurement.from_json(measurement.to_json(Measured())) == Measured()
 
 
-def test_an_etcd_that_was_never_compacted_is_read_back() -> None:
-    """Its manifest was refused for the -1 in it, and no backup of a young cluster was verified."""
+def test_the_manifest_of_an_etcd_that_was_never_compacted_can_be_read() -> None:
+    """It was refused because of a -1, and no backup of a young cluster was verified."""
     young = Measured(3, (measurement.Hash(measurement.NEVER, 7),))
 
     assert measurement.from_json(measurement.to_json(young)) == young

@@ -20,10 +20,10 @@ STORE = Store("S3", "bucket", "key", "aws", "http://minio:9000", path_style=True
 ORDER = Order("ns/b", "uid-b", ("http://c:2379",), "spec.etcdEndpoints", STORE)
 
 
-def test_a_client_that_panicked_ended_the_job_without_a_word(
+def test_a_client_that_panicked_ended_the_job_silently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four tries later nothing was known but that a limit had been reached."""
+    """After four attempts, the only message was that a limit had been reached."""
 
     class RustPanic(Exception):
         pass
@@ -56,10 +56,11 @@ LONG = {
 
 @pytest.mark.parametrize("key", LONG.values(), ids=LONG.keys())
 @pytest.mark.parametrize("notes", [(), ('"' * 300, "\U0001f511" * 300, "a third")])
-def test_a_backup_whose_name_did_not_fit_into_the_last_word_was_made_again_without_end(
+def test_a_backup_whose_message_was_truncated_was_repeated_without_end(
     key: str, notes: tuple[str, ...]
 ) -> None:
-    """Half a word is none, so the Job was taken for one that could not say what it had stored."""
+    """A truncated message cannot be read, so the Job was taken for one that could not say what it
+    had stored."""
     key = names.stamped(key, 2**63 - 1, "2026-01-31-23:59:59")
     location = Store("Volume", "c" * 63, key).location(key)
     one = Found('"' * 900, 1, "2026-01-31T23:59:59Z", manifest=True)
@@ -76,7 +77,7 @@ def test_a_backup_whose_name_did_not_fit_into_the_last_word_was_made_again_witho
     assert (read.location, read.key, read.sha256) == (location, key, "f" * 64)
 
 
-def test_a_failure_full_of_what_is_no_letter_did_not_fit_into_the_last_word() -> None:
+def test_a_failure_full_of_special_characters_did_not_fit_into_the_message() -> None:
     text = outcome.serialise(Failure("StoreUnreachable", "spec.s3.path: " + "\x1b" * 2000))
 
     assert len(text.encode()) <= KEPT
@@ -85,7 +86,7 @@ def test_a_failure_full_of_what_is_no_letter_did_not_fit_into_the_last_word() ->
     assert failure.message.startswith("spec.s3.path: ")
 
 
-def test_what_a_job_of_the_version_before_has_said_is_understood() -> None:
+def test_the_message_of_an_older_job_can_be_read() -> None:
     told = asdict(Stored("s3://b/a/k", "0a", 1, "3.7.3", 2, "ff", 0.5, "a/k"))
 
     assert outcome.parse(json.dumps({"stored": told})).stored == Stored(**told)

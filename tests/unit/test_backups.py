@@ -46,7 +46,7 @@ LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANA
 
 
 class World:
-    """One EtcdBackup, and the Job controller played by hand."""
+    """One EtcdBackup. A test plays the Job controller."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -75,7 +75,7 @@ class World:
         self.kube.put(ETCD_BACKUPS, {**known, "metadata": metadata, "spec": spec})
 
     async def settle(self) -> float | None:
-        """Passes until one asks for patience."""
+        """Makes passes until one wants to wait."""
         for _ in range(10):
             after = await self.backups.reconcile(KEY)
             if after != 0.0:
@@ -115,7 +115,7 @@ class World:
         self.kube.put(PODS, pod)
 
     def stop_pod(self, name: str = "p1", job: str = "b-backup-g1") -> None:
-        """Of a Job that is being deleted: once its pod is gone, so is the Job."""
+        """The pod of a Job that is being deleted stops, and then the Job is gone too."""
         assert "deletionTimestamp" in self.kube.live(JOBS, job)["metadata"]
         self.kube.remove(PODS, "default", name)
         self.kube.remove(JOBS, "default", job)
@@ -157,7 +157,7 @@ async def test_one_object_is_one_backup(world: World) -> None:
     assert world.kube.calls == calls, "a backup that is made costs nothing"
 
 
-async def test_the_job_is_told_everything_but_secrets(world: World) -> None:
+async def test_the_job_gets_everything_but_secrets(world: World) -> None:
     await world.settle()
 
     job = world.kube.live(JOBS, "b-backup-g1")
@@ -182,7 +182,7 @@ async def test_progress_is_shown_while_it_runs(world: World) -> None:
     assert world.condition()["reason"] == "Running"
 
 
-async def test_progress_goes_when_it_is_over(world: World) -> None:
+async def test_progress_is_gone_when_it_is_over(world: World) -> None:
     await world.settle()
     world.run_pod()
     world.progress = Progress(10, 100, 5)
@@ -194,8 +194,8 @@ async def test_progress_goes_when_it_is_over(world: World) -> None:
     assert "progress" not in world.status
 
 
-async def test_a_failure_is_told_while_it_is_tried_again(world: World) -> None:
-    """Silence until the last try would be minutes of it."""
+async def test_a_failure_is_reported_while_it_is_tried_again(world: World) -> None:
+    """Otherwise nothing would be reported for minutes, until the last attempt."""
     await world.settle()
     words = "spec.s3.path: there is no bucket 'mybucket'"
     world.run_pod(message=outcome.serialise(Failure("StoreRefused", words)), code=1)
@@ -220,7 +220,7 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_job_that_says_nothing_is_told_in_kubernetes_words(world: World) -> None:
+async def test_a_job_without_a_message_is_reported_in_the_words_of_kubernetes(world: World) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded", message="too many tries")
     await world.settle()
@@ -228,8 +228,8 @@ async def test_a_job_that_says_nothing_is_told_in_kubernetes_words(world: World)
     assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
 
 
-async def test_a_pod_without_memory_was_told_as_a_limit_of_tries(world: World) -> None:
-    """Who is killed has no last word, and nobody was told what to raise."""
+async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: World) -> None:
+    """A killed container leaves no message, so nothing said which limit to raise."""
     await world.settle()
     world.run_pod(message="", code=137)
     pod = world.kube.live(PODS, "p1")
@@ -245,8 +245,8 @@ async def test_a_pod_without_memory_was_told_as_a_limit_of_tries(world: World) -
     assert world.status["reason"].startswith("spec.pod.resources: container backup needs more")
 
 
-async def test_a_backup_that_has_failed_is_over_whatever_becomes_of_its_job(world: World) -> None:
-    """Somebody tidies up: it must not begin again for ever."""
+async def test_a_backup_that_has_failed_is_over_even_if_its_job_is_deleted(world: World) -> None:
+    """Somebody may tidy up, and it must not begin again then."""
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")
     await world.settle()
@@ -256,9 +256,9 @@ async def test_a_backup_that_has_failed_is_over_whatever_becomes_of_its_job(worl
     assert world.jobs() == []
 
 
-async def test_a_job_out_of_time_was_over_while_its_pod_still_stored(world: World) -> None:
-    """Kubernetes 1.30 says that a Job has failed while its pod has time to stop: an edit made a
-    second pod beside that one, which writes to the same place."""
+async def test_a_job_out_of_time_counted_as_over_while_its_pod_still_stored(world: World) -> None:
+    """Kubernetes 1.30 reports a Job as failed while its pod still has time to stop. An edit then
+    created a second pod, which wrote to the same place."""
     await world.settle()
     world.run_pod()
     pod = world.kube.live(PODS, "p1")
@@ -276,7 +276,7 @@ async def test_a_job_out_of_time_was_over_while_its_pod_still_stored(world: Worl
     assert world.jobs() == ["b-backup-g2"]
 
 
-async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) -> None:
+async def test_a_failed_backup_runs_again_when_the_spec_is_corrected(world: World) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")
     await world.settle()
@@ -286,10 +286,10 @@ async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) 
     assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
 
 
-async def test_one_that_failed_is_not_begun_again_when_its_schedule_lets_it_go(
+async def test_a_failed_backup_does_not_run_again_when_its_schedule_deletes_it(
     world: World,
 ) -> None:
-    """It is told to take along what it stored, which is an edit, before it is deleted."""
+    """Before it is deleted, it is told to delete what it stored, which is an edit."""
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")
     await world.settle()
@@ -302,7 +302,7 @@ async def test_one_that_failed_is_not_begun_again_when_its_schedule_lets_it_go(
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_backup_that_was_made_is_not_made_again(world: World) -> None:
+async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])
     await world.settle()
@@ -310,8 +310,8 @@ async def test_a_backup_that_was_made_is_not_made_again(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_spec_that_is_edited_while_it_runs_ends_the_first_job(world: World) -> None:
-    """Two Jobs would write under one name at once."""
+async def test_an_edit_of_the_spec_during_a_run_ends_the_first_job(world: World) -> None:
+    """Two Jobs would write to one name at once."""
     await world.settle()
     world.run_pod()
     await world.settle()
@@ -323,8 +323,8 @@ async def test_a_spec_that_is_edited_while_it_runs_ends_the_first_job(world: Wor
     assert world.jobs() == ["b-backup-g2"]
 
 
-async def test_a_spec_that_is_edited_while_it_runs_did_not_wait_for_the_pod(world: World) -> None:
-    """The Job was gone at once, and its pod had half a minute more to write under that name."""
+async def test_an_edit_of_the_spec_during_a_run_did_not_wait_for_the_pod(world: World) -> None:
+    """The Job was gone at once, and its pod could write to that name for another half minute."""
     await world.settle()
     world.run_pod()
     await world.settle()
@@ -335,11 +335,11 @@ async def test_a_spec_that_is_edited_while_it_runs_did_not_wait_for_the_pod(worl
     assert "b-backup-g1" in world.condition()["message"]
 
 
-async def test_a_job_that_was_made_just_before_an_edit_wrote_beside_the_next_one(
+async def test_a_job_created_just_before_an_edit_wrote_beside_the_next_one(
     world: World,
 ) -> None:
-    """The operator ended right after it had made it, or the edit came between two of its looks:
-    the backup had the file of one and the manifest of the other."""
+    """The operator ended right after it had created the Job, or the edit came between two looks.
+    The backup then had the file of one and the manifest of the other."""
     await world.backups.reconcile(KEY)
     assert world.jobs() == ["b-backup-g1"]
     world.run_pod()
@@ -354,7 +354,7 @@ async def test_a_job_that_was_made_just_before_an_edit_wrote_beside_the_next_one
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(
+async def test_a_node_that_does_not_answer_was_waited_for_silently(
     world: World, gone: bool
 ) -> None:
     world.declare(deletionPolicy="Delete")
@@ -381,8 +381,8 @@ async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(
     assert world.condition()["reason"] == ("Deleting" if gone else "Starting")
 
 
-async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(world: World) -> None:
-    """Taken for one whose pod is gone, a backup that was made would be deleted and made again."""
+async def test_a_job_that_ends_before_the_watch_reports_its_pod_is_not_lost(world: World) -> None:
+    """If its pod were taken for gone, a finished backup would be deleted and repeated."""
     await world.settle()
     world.run_pod()
     await world.settle()
@@ -396,7 +396,7 @@ async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(wor
     assert world.kube.calls["delete Job"] == 0
 
 
-async def test_a_job_whose_pod_is_gone_is_done_again(world: World) -> None:
+async def test_a_job_whose_pod_is_gone_is_repeated(world: World) -> None:
     await world.settle()
     world.end_job()
     await world.backups.reconcile(KEY)
@@ -407,7 +407,7 @@ async def test_a_job_whose_pod_is_gone_is_done_again(world: World) -> None:
     assert "succeeded" not in world.status
 
 
-async def test_a_job_of_someone_else_is_left_alone(world: World) -> None:
+async def test_a_job_of_another_owner_is_left_alone(world: World) -> None:
     metadata = {"namespace": "default", "name": "b-backup-g1"}
     world.kube.put(JOBS, {"metadata": metadata})
 
@@ -417,8 +417,9 @@ async def test_a_job_of_someone_else_is_left_alone(world: World) -> None:
     assert world.kube.calls["delete Job"] == 0
 
 
-async def test_a_job_of_the_object_of_before_is_waited_for(world: World) -> None:
-    """Deleted and made again within a second: its result is not this one's."""
+async def test_a_job_of_an_earlier_object_is_waited_for(world: World) -> None:
+    """The object was deleted and created again within a second: the Job's result does not belong to
+    it."""
     await world.settle()
     world.run_pod(message=outcome.serialise(STORED))
     world.end_job()
@@ -436,7 +437,7 @@ async def test_a_job_of_the_object_of_before_is_waited_for(world: World) -> None
         ({"etcdEndpoints": None}, "spec.etcdEndpoints"),
     ],
 )
-async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
+async def test_a_bad_spec_is_reported_with_its_field_and_creates_nothing(
     world: World, changes: Json, words: str
 ) -> None:
     world.declare(**changes)
@@ -448,7 +449,7 @@ async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
     assert world.jobs() == []
 
 
-async def test_what_the_api_server_refuses_is_told(world: World) -> None:
+async def test_a_write_that_the_api_server_refuses_is_reported(world: World) -> None:
     world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
 
     assert await world.settle() == 30.0
@@ -456,7 +457,7 @@ async def test_what_the_api_server_refuses_is_told(world: World) -> None:
     assert "exceeded quota" in world.condition()["message"]
 
 
-async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
+async def test_a_read_that_the_api_server_refuses_is_reported(world: World) -> None:
     world.kube.failures["get Job"] = [Rejected('jobs "b" is forbidden', status=403)]
 
     assert await world.settle() == 30.0
@@ -467,7 +468,7 @@ async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> None:
+async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
     await fail_until_told(world, "create Job")
     await world.settle()
@@ -481,7 +482,9 @@ async def outage(world: World) -> None:
     await fail_until_told(world, "patch EtcdBackup")
 
 
-async def test_a_stored_backup_was_called_incomplete_for_good_after_an_outage(world: World) -> None:
+async def test_a_stored_backup_was_reported_as_incomplete_for_good_after_an_outage(
+    world: World,
+) -> None:
     await made(world)
     words = world.condition()["message"]
     await outage(world)
@@ -494,7 +497,9 @@ async def test_a_stored_backup_was_called_incomplete_for_good_after_an_outage(wo
     assert world.kube.calls == calls, "once said it costs nothing"
 
 
-async def test_one_of_an_interval_was_called_incomplete_until_the_next_run(world: World) -> None:
+async def test_a_backup_of_an_interval_was_reported_as_incomplete_until_the_next_run(
+    world: World,
+) -> None:
     world.declare(backupPolicy={"backupIntervalInSecond": 1000})
     world.clock.now += 1000
     await made(world)
@@ -507,7 +512,9 @@ async def test_one_of_an_interval_was_called_incomplete_until_the_next_run(world
     assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
 
 
-async def test_why_a_backup_had_failed_was_not_told_any_more_after_an_outage(world: World) -> None:
+async def test_why_a_backup_had_failed_was_not_reported_any_more_after_an_outage(
+    world: World,
+) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")
     await world.settle()
@@ -520,7 +527,7 @@ async def test_why_a_backup_had_failed_was_not_told_any_more_after_an_outage(wor
     assert "BackoffLimitExceeded" in world.condition()["message"]
 
 
-async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) -> None:
+async def test_a_missing_claim_is_reported_before_any_job(world: World) -> None:
     world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
 
     assert await world.settle() == 10.0
@@ -532,8 +539,9 @@ async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) ->
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_backup_was_written_over_the_files_of_a_member_on_its_volume(world: World) -> None:
-    """Whoever may make EtcdBackups could name a member's claim, and its `etcd.yaml` as the path."""
+async def test_a_backup_overwrote_the_files_of_a_member_on_its_volume(world: World) -> None:
+    """Anybody who may create EtcdBackups could name a member's claim, and its `etcd.yaml` as the
+    path."""
     world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.yaml"})
     metadata = {"namespace": "default", "name": "v", "annotations": {naming.CLUSTER_UID: "uid-c"}}
     world.kube.put(CLAIMS, {"metadata": metadata})
@@ -544,7 +552,7 @@ async def test_a_backup_was_written_over_the_files_of_a_member_on_its_volume(wor
     assert "spec.volume.claimName" in world.condition()["message"]
 
 
-async def test_a_backup_in_a_volume_that_is_made_costs_nothing_either(world: World) -> None:
+async def test_a_finished_backup_in_a_volume_needs_no_request(world: World) -> None:
     world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
     world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})
     await made(world)
@@ -554,7 +562,7 @@ async def test_a_backup_in_a_volume_that_is_made_costs_nothing_either(world: Wor
     assert world.kube.calls == calls
 
 
-async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
+async def test_a_pod_that_cannot_start_is_reported(world: World) -> None:
     await world.settle()
     world.clock.now += 6
     await world.settle()
@@ -563,8 +571,10 @@ async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
     assert "events of the Job" in world.condition()["message"]
 
 
-async def test_a_pod_that_never_started_is_told_also_when_its_time_is_over(world: World) -> None:
-    """Kubernetes deletes it with the time, and says of the Job only that."""
+async def test_a_pod_that_never_started_is_reported_also_when_its_time_is_over(
+    world: World,
+) -> None:
+    """Kubernetes deletes the pod then, and the Job's condition only mentions the time."""
     await world.settle()
     world.clock.now += 6
     await world.settle()
@@ -578,7 +588,7 @@ async def test_a_pod_that_never_started_is_told_also_when_its_time_is_over(world
 
 
 class TestByTheNameOfACluster:
-    async def test_one_that_is_not_there_is_told(self, world: World) -> None:
+    async def test_a_missing_cluster_is_reported(self, world: World) -> None:
         world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
 
         assert await world.settle() == 10.0
@@ -586,7 +596,7 @@ class TestByTheNameOfACluster:
         assert world.condition()["reason"] == "ClusterNotFound"
         assert "'c'" in world.condition()["message"]
 
-    async def test_its_members_are_asked_one_by_one_and_its_id_is_meant(self, world: World) -> None:
+    async def test_its_members_and_its_id_are_passed_to_the_job(self, world: World) -> None:
         cluster = cluster_body(3)
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
         members = {"ready": ["c-0", "c-3"], "unready": ["c-1"]}
@@ -611,7 +621,7 @@ class TestByTheNameOfACluster:
         ],
         ids=["by default", "managed", "static"],
     )
-    async def test_members_with_tls_are_asked_with_the_operators_certificate(
+    async def test_members_with_tls_are_connected_to_with_the_operators_certificate(
         self, world: World, tls: dict[str, Any] | None, secret: str
     ) -> None:
         cluster = cluster_body(3, TLS=tls)
@@ -628,7 +638,7 @@ class TestByTheNameOfACluster:
         mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
         assert mounted["client"] == secret
 
-    async def test_while_tls_is_turned_on_each_member_is_asked_as_its_pod_speaks(
+    async def test_while_tls_is_turned_on_each_member_has_the_scheme_of_its_pod(
         self, world: World
     ) -> None:
         cluster = cluster_body(3, TLS={"client": "Managed", "allowPlaintextClients": True})
@@ -655,8 +665,10 @@ class TestByTheNameOfACluster:
         ]
         assert told.client_secret == "c-operator-tls"
 
-    async def test_a_cluster_that_began_without_tls_is_asked_without(self, world: World) -> None:
-        """Its spec does not speak of it, and TLS has become the default since."""
+    async def test_a_cluster_that_began_without_tls_is_connected_to_without(
+        self, world: World
+    ) -> None:
+        """Its spec has no TLS field, and since then TLS has become the default."""
         cluster = cluster_body(3, TLS=PLAINTEXT)
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
         live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
@@ -674,7 +686,8 @@ class TestByTheNameOfACluster:
 
 
 class TestAPrivateRegistry:
-    """The README named the cluster's own credentials alone, and no backup's pod had its image."""
+    """The README only named the cluster's own credentials, and no backup's pod could pull its
+    image."""
 
     def cluster(self, world: World) -> None:
         spec = {"size": 1, "pod": {"imagePullSecrets": [{"name": "mirror"}, {"name": "both"}]}}
@@ -700,7 +713,7 @@ class TestAPrivateRegistry:
 
         assert self.pulled(world, "b-backup-g1") == ["own", "both", "mirror"]
 
-    async def test_so_has_the_pod_that_deletes_what_is_stored(self, world: World) -> None:
+    async def test_the_pod_that_deletes_what_is_stored_has_them_too(self, world: World) -> None:
         self.cluster(world)
         world.declare(clusterRef={"name": "c"}, etcdEndpoints=None, deletionPolicy="Delete")
         await made(world)
@@ -712,7 +725,7 @@ class TestAPrivateRegistry:
 
         assert self.pulled(world, "b-backup-delete-g2") == ["mirror", "both"]
 
-    async def test_of_a_cluster_that_is_gone_its_own_are_left(self, world: World) -> None:
+    async def test_without_the_cluster_only_its_own_are_left(self, world: World) -> None:
         world.declare(pod={"imagePullSecrets": [{"name": "own"}]})
         await world.settle()
 
@@ -753,8 +766,8 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 2
 
-    async def test_the_next_is_told_which_one_was_proven_last(self) -> None:
-        """It deletes the old ones before it is proven itself."""
+    async def test_the_next_one_knows_which_was_verified_last(self) -> None:
+        """It deletes old backups before it is verified itself."""
         world = await self.start()
         for number in range(2):
             world.clock.now += 3600
@@ -769,8 +782,8 @@ class TestAtAnInterval:
         told = order.parse(pod["containers"][0]["env"][0]["value"])
         assert told.spare == "etcd.backup"
 
-    async def test_many_missed_ones_are_made_up_for_by_one(self) -> None:
-        """The operator was away for a day: twenty-four backups at once help nobody."""
+    async def test_many_missed_runs_are_replaced_by_one(self) -> None:
+        """After the operator was away for a day, twenty-four backups at once would not help."""
         world = await self.start()
         world.clock.now += 24 * 3600
         await world.settle()
@@ -781,8 +794,10 @@ class TestAtAnInterval:
         assert len(world.jobs()) == 1
 
     @pytest.mark.parametrize("ahead", [7200, 365 * 86400])
-    async def test_a_clock_that_was_ahead_as_one_began_put_off_all_others(self, ahead: int) -> None:
-        """For a year no backup was made, and the status told of the last one as ever."""
+    async def test_a_clock_that_was_ahead_at_one_backup_put_off_all_later_ones(
+        self, ahead: int
+    ) -> None:
+        """For a year no backup was taken, and the status kept reporting the last one."""
         world = await self.start()
         world.clock.now += 3600
         world.clock.now += ahead
@@ -805,14 +820,16 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 3
 
-    async def test_a_timer_that_stood_while_its_machine_slept_is_late_by_minutes(self) -> None:
-        """Timers go by a clock that stands then, and intervals may be of days."""
+    async def test_a_timer_that_stood_still_while_its_machine_slept_is_late_by_minutes_only(
+        self,
+    ) -> None:
+        """Timers use a clock that stops during sleep, and intervals may be days long."""
         world = World()
         world.declare(backupPolicy={"backupIntervalInSecond": 7 * 24 * 3600})
 
         assert await world.settle() == pytest.approx(LONGEST_WAIT)
 
-    async def test_a_look_before_the_next_is_due_asks_the_api_server_nothing(self) -> None:
+    async def test_a_look_before_the_next_one_is_due_needs_no_request(self) -> None:
         world = await self.start()
         await world.settle()
         world.kube.calls.clear()
@@ -840,7 +857,7 @@ class TestAtAnInterval:
 
         assert len(world.jobs()) == 1
 
-    async def test_one_that_failed_is_not_the_last(self) -> None:
+    async def test_a_failed_backup_is_not_the_last_one(self) -> None:
         world = await self.start()
         world.clock.now += 3600
         await world.settle()
@@ -852,17 +869,18 @@ class TestAtAnInterval:
 
         assert len(world.jobs()) == 2
 
-    async def test_an_operator_that_dies_after_making_the_job_makes_no_second(self) -> None:
+    async def test_an_operator_that_dies_after_creating_the_job_creates_no_second(self) -> None:
         world = await self.start()
         world.clock.now += 3600
-        assert await world.backups.reconcile(KEY) == 0.0  # the Job is made, and nobody knows
+        # The Job is created, and the operator dies before that is recorded.
+        assert await world.backups.reconcile(KEY) == 0.0
         world.clock.now += 30
         await world.settle()
 
         assert len(world.jobs()) == 1
         assert world.kube.calls["create Job"] == 1
 
-    async def test_a_wait_costs_no_call(self) -> None:
+    async def test_waiting_needs_no_request(self) -> None:
         world = await self.start()
         await world.settle()
         calls = world.kube.calls.copy()
@@ -871,7 +889,7 @@ class TestAtAnInterval:
         assert world.kube.calls["patch EtcdBackup/status"] == calls["patch EtcdBackup/status"]
 
 
-async def test_only_what_was_proven_is_called_verified(world: World) -> None:
+async def test_only_a_backup_that_was_restored_is_reported_as_verified(world: World) -> None:
     await made(world)
     assert "verified" not in world.status
 
@@ -889,7 +907,7 @@ class TestWithTheObject:
     """deletionPolicy."""
 
     async def gone(self, world: World) -> None:
-        """As `kubectl delete` begins it: the API server takes it for an edit."""
+        """Does what `kubectl delete` does first: to the API server it is an edit."""
         body = world.kube.live(ETCD_BACKUPS, "b")
         assert body["metadata"]["finalizers"]
         body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
@@ -899,19 +917,19 @@ class TestWithTheObject:
     def finalizers(self, world: World) -> list[str]:
         return world.kube.live(ETCD_BACKUPS, "b")["metadata"].get("finalizers") or []
 
-    async def test_by_default_nothing_holds_it(self, world: World) -> None:
+    async def test_by_default_nothing_delays_the_deletion(self, world: World) -> None:
         await made(world)
 
         assert not self.finalizers(world)
 
-    async def test_the_finalizer_is_there_before_anything_is_stored(self, world: World) -> None:
+    async def test_the_finalizer_is_set_before_anything_is_stored(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         assert await world.backups.reconcile(KEY) == 0.0
 
         assert self.finalizers(world) == ["etcd.database.coreos.com/stored-backup"]
         assert world.jobs() == []
 
-    async def test_what_is_stored_is_deleted_before_it_goes(self, world: World) -> None:
+    async def test_what_is_stored_is_deleted_before_the_object(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -928,8 +946,8 @@ class TestWithTheObject:
         await world.settle()
         assert not self.finalizers(world)
 
-    async def test_a_backup_that_runs_is_ended_first(self, world: World) -> None:
-        """It would store what has just been deleted."""
+    async def test_a_running_backup_is_ended_first(self, world: World) -> None:
+        """Otherwise it would store again what was just deleted."""
         world.declare(deletionPolicy="Delete")
         await world.settle()
         world.run_pod()
@@ -941,10 +959,10 @@ class TestWithTheObject:
 
         assert world.jobs() == ["b-backup-delete-g2"]
 
-    async def test_a_backup_that_was_told_to_stop_stored_it_behind_its_deletion(
+    async def test_a_backup_that_was_being_stopped_stored_its_file_after_its_deletion(
         self, world: World
     ) -> None:
-        """Its Job was gone at once, and its pod had half a minute more to end what it was at."""
+        """Its Job was gone at once, and its pod had another half minute to finish."""
         world.declare(deletionPolicy="Delete")
         await world.settle()
         world.run_pod()
@@ -956,10 +974,11 @@ class TestWithTheObject:
         assert world.condition()["reason"] == "Deleting"
         assert "b-backup-g1" in world.condition()["message"]
 
-    async def test_a_backup_that_no_status_told_of_yet_stored_it_behind_its_deletion(
+    async def test_a_backup_without_a_status_stored_its_file_after_its_deletion(
         self, world: World
     ) -> None:
-        """The Job was made, and nobody had written down its name, or somebody has emptied that."""
+        """The Job was created, but its name was not recorded yet, or somebody had emptied the
+        status."""
         world.declare(deletionPolicy="Delete")
         await world.backups.reconcile(KEY)
         await world.backups.reconcile(KEY)
@@ -981,7 +1000,7 @@ class TestWithTheObject:
             ({"s3": {"path": "other/etcd.backup", "awsSecret": "aws"}}, (STORED.location,)),
         ],
     )
-    async def test_one_whose_path_was_edited_was_looked_for_at_the_new_one(
+    async def test_after_an_edit_of_the_path_only_the_new_path_was_searched(
         self, world: World, changes: Json, also: tuple[str, ...]
     ) -> None:
         world.declare(deletionPolicy="Delete")
@@ -1005,7 +1024,7 @@ class TestWithTheObject:
         old = at.replace("etcd.backup", "old")
         assert deletion.elsewhere(body, {"location": old, "unproven": at}) == (old,)
 
-    async def test_what_cannot_be_deleted_is_told_and_retain_lets_go(self, world: World) -> None:
+    async def test_a_failed_deletion_is_reported_and_retain_gives_up(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1028,7 +1047,7 @@ class TestWithTheObject:
         assert not self.finalizers(world)
 
     def fail(self, world: World, name: str = "b-backup-delete-g2") -> str:
-        """UID of the Job that has failed."""
+        """Lets the Job fail, and returns its UID."""
         job = world.kube.live(JOBS, name)
         job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
         world.kube.put(JOBS, job)
@@ -1043,8 +1062,9 @@ class TestWithTheObject:
         await world.settle()
         return uid
 
-    async def test_a_deletion_that_failed_is_tried_again(self, world: World) -> None:
-        """Credentials that were mended in the Secret changed nothing: it was held for ever."""
+    async def test_a_failed_deletion_is_tried_again(self, world: World) -> None:
+        """Correcting the credentials in the Secret had no effect, and the object stayed for
+        good."""
         uid = await self.failed(world)
         world.clock.now += AGAIN_SECONDS - 60
         await world.settle()
@@ -1070,8 +1090,8 @@ class TestWithTheObject:
         assert "b-backup-delete-g3" in world.jobs()
         assert world.condition()["reason"] == "Deleting"
 
-    async def test_somebody_elses_job_does_not_vouch_for_what_is_stored(self, world: World) -> None:
-        """Its end let go of the object, and nothing was deleted."""
+    async def test_another_owners_job_does_not_count_as_the_deletion(self, world: World) -> None:
+        """When it ended, the object was let go and nothing had been deleted."""
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1084,7 +1104,7 @@ class TestWithTheObject:
         assert world.condition()["reason"] == "JobOfAnother"
         assert world.kube.calls["delete Job"] == 0
 
-    async def test_a_namespace_that_ends_is_not_held(self, world: World) -> None:
+    async def test_a_namespace_that_is_being_deleted_is_not_delayed(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1094,10 +1114,10 @@ class TestWithTheObject:
 
         assert not self.finalizers(world)
 
-    async def test_one_whose_role_went_before_it_tells_the_way_out_once(
+    async def test_if_the_role_is_deleted_first_the_way_out_is_logged_once(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """As where the namespace of both is deleted: not even its status can be written."""
+        """As when the namespace of both is deleted: not even the status can be written."""
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1115,7 +1135,7 @@ class TestWithTheObject:
         await world.settle()
         assert "b-backup-delete-g2" in world.jobs()
 
-    async def test_a_spec_that_cannot_be_read_holds_nothing(self, world: World) -> None:
+    async def test_an_invalid_spec_does_not_delay_the_deletion(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1150,7 +1170,7 @@ async def test_the_end_is_an_event(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["b", "b" * 42, "b" * 43, "b" * 253, "a.b", "a-" * 30 + "a"])
-def test_a_job_can_be_named_whatever_the_backup_is_named(name: str) -> None:
+def test_the_name_of_a_job_is_valid_whatever_the_name_of_the_backup(name: str) -> None:
     found = naming.backup_job(name, "1700003600")
 
     assert len(found) <= 63
@@ -1168,7 +1188,7 @@ class TestBroughtBack:
         [told] = [one["value"] for one in container["env"] if one["name"] == order.VARIABLE]
         return order.parse(told)
 
-    async def test_one_that_was_deleted_and_applied_again_is_told_from_a_new_one(
+    async def test_an_object_that_was_deleted_and_applied_again_is_told_apart_from_a_new_one(
         self, world: World
     ) -> None:
         await world.settle()
@@ -1185,7 +1205,7 @@ class TestBroughtBack:
         kept = again.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
         assert kept == saved, "a try later it would be forgotten"
 
-    async def test_an_object_is_marked_before_its_job_is_made(self, world: World) -> None:
+    async def test_an_object_is_marked_before_its_job_is_created(self, world: World) -> None:
         world.kube.failures["create Job"] = [Unavailable("down")]
         with pytest.raises(Unavailable):
             await world.backups.reconcile(KEY)
@@ -1193,7 +1213,7 @@ class TestBroughtBack:
         notes = world.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
         assert notes == {naming.BEGUN_AS: "uid-b"}
 
-    async def test_one_of_an_interval_has_no_use_for_it(self, world: World) -> None:
+    async def test_a_backup_with_an_interval_is_not_marked(self, world: World) -> None:
         world.declare(backupPolicy={"backupIntervalInSecond": 60})
         await world.settle()
         world.clock.now += 61

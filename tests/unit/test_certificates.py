@@ -56,28 +56,28 @@ def sans(files, key):
 
 
 class TestNames:
-    def test_members_are_good_for_every_ordinal_there_may_ever_be(self):
+    def test_members_have_names_for_every_possible_ordinal(self):
         for role in ("peer", "server"):
             names = need_of(role).names
             for ordinal in range(7):
                 assert f"c-{ordinal}.c.ns.svc" in names
                 assert f"c-{ordinal}.c.ns.svc.cluster.local" in names, "as reverse DNS says it"
 
-    def test_a_cluster_domain_takes_the_place_of_the_usual_one(self):
+    def test_a_cluster_domain_replaces_the_usual_one(self):
         names = need_of("peer", pod={"ClusterDomain": ".corp.example"}).names
         assert "c-0.c.ns.svc.corp.example" in names
         assert "c-0.c.ns.svc" in names
         assert not [name for name in names if name.endswith("cluster.local")]
 
-    def test_clients_may_use_the_service_by_any_of_its_names(self):
+    def test_all_names_of_the_client_service_are_valid(self):
         names = need_of("server").names
         wanted = ("c-client", "c-client.ns", "c-client.ns.svc", "c-client.ns.svc.cluster.local")
         assert set(wanted) <= set(names)
         assert "localhost" in names
         assert need_of("server").addresses == ("127.0.0.1", "::1")
 
-    def test_what_clients_show_has_no_names(self):
-        """etcd holds names in a client's certificate against the address it comes from."""
+    def test_client_certificates_have_no_names(self):
+        """etcd compares names in a client's certificate with the address of the connection."""
         for role in ("operator", "application"):
             _, files, _ = made(role)
             key = need_of(role).files.certificate
@@ -85,14 +85,14 @@ class TestNames:
                 sans(files, key)
 
     def test_only_the_operators_certificate_has_the_common_name_root(self):
-        """To etcd with authentication on, a common name is a user."""
+        """With authentication on, etcd takes the common name for a user."""
         named = {role for (role, _), need in needs().items() if need.subject == "root"}
         assert named == {"operator"}
 
     def test_no_wildcards(self):
         assert not [name for need in needs().values() for name in need.names if "*" in name]
 
-    def test_each_link_has_an_authority_of_its_own(self):
+    def test_each_link_has_its_own_authority(self):
         signed_by = {secret: need.signed_by for (_, secret), need in needs().items()}
         assert signed_by == {
             "c-peer-ca": "",
@@ -103,20 +103,20 @@ class TestNames:
             "c-client-tls": "c-client-ca",
         }
 
-    def test_nothing_is_made_for_a_link_in_plaintext(self):
+    def test_nothing_is_created_for_a_link_in_plaintext(self):
         assert set(needs(TLS={"client": "Plaintext"})) == {
             ("authority", "c-peer-ca"),
             ("peer", "c-peer-tls"),
         }
         assert not needs(TLS={"peer": "Plaintext", "client": "Plaintext"})
 
-    def test_a_link_that_the_spec_does_not_speak_of_is_managed(self):
+    def test_a_link_that_is_not_declared_is_managed(self):
         assert needs(TLS=None) == needs(TLS={"peer": "Managed"}) == needs()
 
 
 class TestMade:
     @pytest.mark.parametrize("role", ["peer", "server", "operator", "application"])
-    def test_what_is_made_is_what_is_needed(self, role):
+    def test_a_created_certificate_is_what_is_needed(self, role):
         need, files, _ = made(role)
         assert set(files) == set(need.files)
         assert problem_at(examine(need, files), NOW) == ""
@@ -148,7 +148,8 @@ class TestMade:
 
     @pytest.mark.parametrize("generation", [1, 10, 1_000_000])
     def test_the_longest_name_has_room_for_every_generation(self, generation):
-        """One that the certificate has no room for stopped the whole cluster with an exception."""
+        """A name that did not fit into the certificate stopped the whole cluster with an
+        exception."""
         resource = body(3, TLS=MANAGED)
         resource["metadata"]["name"] = "c" * 52
         for need in managed(parse_cluster(resource)):
@@ -157,7 +158,7 @@ class TestMade:
                 [name] = certificate(files, "ca.crt").subject
                 assert generation == 1 or name.value.endswith(f"-{generation}")
 
-    def test_every_certificate_has_a_key_of_its_own(self):
+    def test_every_certificate_has_its_own_key(self):
         need, first, authority = made("peer")
         again = signing.make(need, authority, NOW)
         assert first["peer.key"] != again["peer.key"]
@@ -169,11 +170,11 @@ class TestMade:
         _, files, _ = made("peer", now=ends - 10 * DAY, authority=authority)
         assert certificate(files, "peer.crt").not_valid_after_utc.timestamp() == ends
 
-    def test_a_clock_that_is_behind_takes_it_all_the_same(self):
+    def test_a_clock_that_is_behind_accepts_it(self):
         need, files, _ = made("peer")
         assert problem_at(examine(need, files), NOW - 60) == ""
 
-    def test_an_authority_that_holds_none_signs_nothing(self):
+    def test_an_authority_without_a_certificate_signs_nothing(self):
         need = need_of("peer")
         _, _, authority = made("peer")
         for broken in ({}, {**authority, "ca.key": b"no"}, {"ca.crt": authority["ca.crt"]}):
@@ -199,7 +200,7 @@ def signed(
     is_authority=True,
     key=None,
 ):
-    """A certificate as a user makes it: key, certificate, and whoever has signed it."""
+    """A certificate as a user creates it: key, certificate, and its signer."""
     above, above_key = authority or root(ends=NOW + 1000 * DAY, ca=is_authority)
     key = key or ec.generate_private_key(ec.SECP256R1())
     builder = _builder("member", above.subject, key, begins, ends)
@@ -284,7 +285,7 @@ def problem(data, role="peer", now=NOW, **spec):
 
 
 class TestProvided:
-    def test_what_coreos_documented_is_good(self):
+    def test_what_coreos_documented_is_accepted(self):
         assert problem(peer()) == ""
         key, crt, ca = signed(names=("*.c.ns.svc", "c-client.ns.svc", "localhost"))
         data = {"server.key": key, "server.crt": crt, "server-ca.crt": ca}
@@ -293,14 +294,14 @@ class TestProvided:
         data = {"etcd-client.key": key, "etcd-client.crt": crt, "etcd-client-ca.crt": ca}
         assert problem(data, "operator") == ""
 
-    def test_exact_names_are_as_good_as_a_wildcard(self):
+    def test_exact_names_are_accepted_in_place_of_a_wildcard(self):
         assert problem(peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))) == ""
 
-    def test_a_certificate_without_usages_is_good_for_all(self):
+    def test_a_certificate_without_usages_is_accepted_for_all(self):
         assert problem(peer(usages=())) == ""
         assert problem(peer(usages=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))) == ""
 
-    def test_one_that_an_intermediate_has_signed(self):
+    def test_a_certificate_signed_by_an_intermediate(self):
         top = root(name="top")
         middle = root(name="middle", above=top)
         key, crt, _ = signed(authority=middle)
@@ -323,15 +324,16 @@ class TestProvided:
             ),
         ],
     )
-    def test_an_intermediate_that_handshakes_fail_at_is_not_taken(self, how, said):
-        """It was, and the members that were started with it did not find each other."""
+    def test_an_intermediate_that_would_fail_handshakes_is_refused(self, how, said):
+        """It was accepted, and members that were started with it could not connect to each
+        other."""
         top = root(name="top")
         middle = root(name="middle", above=top, **how)
         key, crt, _ = signed(authority=middle)
         data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
         assert problem(data) == said
 
-    def test_a_path_that_is_too_long_for_its_authority_is_not_taken(self):
+    def test_a_path_that_is_too_long_for_its_authority_is_refused(self):
         top = root(name="top", path_length=0)
         middle = root(name="middle", above=top)
         key, crt, _ = signed(authority=middle)
@@ -351,15 +353,15 @@ class TestProvided:
             (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE]), ""),
         ],
     )
-    def test_what_an_authority_may_not_sign_is_not_taken(self, extension, said):
+    def test_a_certificate_that_its_authority_may_not_sign_is_refused(self, extension, said):
         assert problem(peer(authority=root(others=[extension]))) == said
 
     def test_one_of_several_authorities_is_enough(self):
         data = peer()
         assert problem({**data, "peer-ca.crt": pem(root()[0]) + data["peer-ca.crt"]}) == ""
 
-    def test_an_authority_that_was_renewed_with_its_key_is_good_beside_that_of_before(self):
-        """The first of the two was looked at, and had expired."""
+    def test_an_authority_that_was_renewed_with_its_key_is_accepted_beside_the_old_one(self):
+        """Only the first of the two was checked, and it had expired."""
         old, key = root(ends=NOW - 1)
         new, _ = root(key=key)
         data = peer(authority=(new, key))
@@ -378,7 +380,7 @@ class TestProvided:
             ({"peer.key": b"rubbish"}, "peer.key is no private key in PEM form without a password"),
         ],
     )
-    def test_what_is_not_there_or_cannot_be_read(self, change, said):
+    def test_a_missing_or_unreadable_file(self, change, said):
         data = {**peer(), **change}
         assert problem({key: value for key, value in data.items() if value is not None}) == said
 
@@ -409,7 +411,7 @@ class TestProvided:
         ids=["P-521", "Ed25519", "RSA", "P-224", "secp256k1", "DSA"],
     )
     def test_a_key_of_a_kind_that_etcd_cannot_use(self, key, good):
-        """It was taken, and etcd ended as it started or refused every handshake."""
+        """It was accepted, and etcd failed at its start or refused every handshake."""
         said = problem(peer(key=key))
         assert said == "" if good else said.startswith("peer.key is of a kind that etcd cannot use")
 
@@ -419,7 +421,7 @@ class TestProvided:
             "peer-ca.crt has not signed peer.crt"
         )
 
-    def test_a_signer_that_is_no_authority(self):
+    def test_a_signer_that_is_not_an_authority(self):
         assert "not the certificate of an authority" in problem(peer(is_authority=False))
 
     def test_time(self):
@@ -444,8 +446,8 @@ class TestProvided:
     def test_a_wildcard_stands_for_one_label(self):
         assert "c-0.c.ns.svc" in problem(peer(names=("*.ns.svc",)))
 
-    def test_a_wildcard_without_the_domain_is_not_enough_for_who_calls(self):
-        """It was taken, and etcd refused every call of one member to another."""
+    def test_a_wildcard_without_the_domain_is_not_enough_for_peers(self):
+        """It was accepted, and etcd refused every connection between members."""
         said = problem(peer(names=("*.c.ns.svc", "c-client.ns.svc")))
         assert said.startswith("peer.crt has *.c.ns.svc and not *.c.ns.svc.cluster.local")
         for domain in ("cluster.local", "corp.example"):
@@ -467,7 +469,7 @@ class TestProvided:
         client_only = peer(usages=(ExtendedKeyUsageOID.CLIENT_AUTH,))
         assert problem(client_only) == "peer.crt lacks the extended key usage serverAuth"
 
-    def test_nothing_of_a_key_is_ever_said(self):
+    def test_no_message_contains_a_key(self):
         """Whatever is wrong with it."""
         data = peer()
         secret = data["peer.key"].decode().splitlines()[1]
@@ -489,18 +491,18 @@ class TestProvided:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2000), st.integers(1, 255), st.sampled_from(["peer.crt", "peer-ca.crt"]))
-def test_a_damaged_certificate_is_a_problem_or_none_and_never_an_exception(place, flip, which):
-    """Bytes of the DER are flipped, so that its frame still reads."""
+def test_a_damaged_certificate_never_raises(place, flip, which):
+    """Bytes in the DER are flipped, so that its PEM frame stays valid."""
     damaged = bytearray(certificate(GOOD, which).public_bytes(serialization.Encoding.DER))
     damaged[place % len(damaged)] ^= flip
     text = base64.encodebytes(bytes(damaged)).decode()
     frame = f"-----BEGIN CERTIFICATE-----\n{text}-----END CERTIFICATE-----\n".encode()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what the library will refuse one day
+        warnings.simplefilter("ignore")  # about what the library will refuse in the future
         assert isinstance(problem({**GOOD, which: frame}), str)
 
 
-def test_two_looks_at_the_same_bytes_say_the_same():
+def test_two_looks_at_the_same_bytes_agree():
     data = peer()
     need = wanted("peer")
     assert examine(need, data) == examine(need, data)

@@ -13,7 +13,7 @@ LEADER = Leader("10.0.0.1", 1, 7, others=(Voter("10.0.0.2", 2, 7), Voter("10.0.0
 
 
 class CutOff:
-    """Each member but one believes that it has too few peers."""
+    """Every member except one believes that it has too few peers."""
 
     def __init__(self, connected: int = 0) -> None:
         self.connected = connected

@@ -23,7 +23,7 @@ HOME = manifests.Home("ns", "c", OWNER, "helper:1", {})
 
 
 class World:
-    """Pods that run at once, and members whose list is the truth."""
+    """Pods that run at once, and a member list that is always right."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
@@ -158,7 +158,7 @@ def test_it_waits_while_a_pod_is_pending(world: World):
 
 def test_a_dead_member_is_removed_in_one_pass_and_replaced_in_the_next(world: World):
     made = controller(world, passes=3)
-    dead = next(iter(world.pods))  # the seed, whose ID theirs did not know
+    dead = next(iter(world.pods))  # the seed, whose ID the original did not know
     del world.pods[dead]
 
     made.tick()
@@ -242,7 +242,8 @@ def test_after_a_failure_the_members_are_listed_again(world: World, error: Excep
 
 
 def test_a_member_that_was_added_without_a_pod_is_a_dead_one(world: World):
-    """The controller died, or the answer was lost, between the member and its pod."""
+    """The controller died, or the answer was lost, after the member was added and before its pod
+    was created."""
     made = controller(world, passes=2)
     world.members["c-neverstarted"] = 99
     world.failing = NoAnswer("nobody")

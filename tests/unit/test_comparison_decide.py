@@ -35,7 +35,7 @@ def pods(names: str) -> list[Pod]:
 
 
 def passes(spec: Spec, members: str, alive: str) -> Pass:
-    """Members and pods by letters; of several, the last is picked."""
+    """Members and pods are given by letters. Where several fit, the last is picked."""
     return decide(spec, list(members), pods(alive), lambda names: names[-1])
 
 

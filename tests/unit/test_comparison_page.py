@@ -105,7 +105,7 @@ def test_what_has_no_column_is_said_below():
 
 
 def test_the_page_says_what_it_does_not_know(report: Json):
-    """One run of random names, none of its fast loop, no power cut, on a machine that is quiet."""
+    """One run with random names, without its fast loop, without a power cut, on a quiet machine."""
     text = page.page(report)
 
     assert "**Not measured**: operator: power cut of a node." in text

@@ -27,7 +27,7 @@ class OnePod(Side):
         return {"a": RUNNING}
 
 
-def test_a_member_that_does_not_answer_is_no_answer_and_no_error_of_the_load() -> None:
+def test_a_member_that_does_not_answer_is_not_an_error_of_the_load() -> None:
     """Sides had no channels for it, so the comparison ended with the first put."""
     client = Client(Addresses(OnePod(None, Elsewhere(), "ns", "c")), 0)  # type: ignore[arg-type]
 
@@ -40,9 +40,9 @@ class Versions:
         return {"gitVersion": "v1.36.3"} if path == "/version" else {"items": [{}] * 3}
 
 
-def test_the_page_finds_in_a_life_where_it_was_lived() -> None:
-    """Dates had left what the benchmarks tell of the machine, and the page ended with a KeyError
-    after half an hour of measuring."""
+def test_the_page_finds_the_description_of_the_machine() -> None:
+    """Dates had been removed from what the benchmarks record of the machine, and the page ended
+    with a KeyError after half an hour of measuring."""
     at = compare.circumstances(Versions(), wait=0)  # type: ignore[arg-type]
     report = {"lives": [{"at": at}, {"at": {**at, "date": "2026-01-02"}}]}
 

@@ -1,7 +1,7 @@
 """Manifests from introductions to the coreos operator keep their meaning.
 
-`coreos_examples/` contains them unchanged. That the API server accepts them too is tested in
-`integration/crds/test_admission.py`.
+`coreos_examples/` contains them unchanged. `integration/crds/test_admission.py` tests that the API
+server accepts them too.
 """
 
 from __future__ import annotations

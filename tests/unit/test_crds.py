@@ -38,7 +38,8 @@ def fields(schema: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def test_no_field_names_another_namespace() -> None:
-    """The terms of an affinity did, by name and by label, while the documents said none did."""
+    """The terms of an affinity did, by name and by label, although the documentation said that none
+    does."""
     found = {
         path
         for file in CRDS.glob("*.yaml")
@@ -61,7 +62,7 @@ def affine(kind: str, terms: dict[str, Any]) -> dict[str, Any]:
 def test_an_affinity_to_pods_of_another_namespace_is_refused_by_its_field(
     kind: str, elsewhere: dict[str, Any]
 ) -> None:
-    """Also where it was stored before the schema was, or came past it."""
+    """Also if it was stored before the schema existed, or bypassed it."""
     term = TERM | elsewhere
     for terms, place in (
         ({REQUIRED: [TERM, term]}, f"{REQUIRED}[1]"),

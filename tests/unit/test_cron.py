@@ -40,9 +40,9 @@ BERLIN, SPRING, AUTUMN = "Europe/Berlin", "2026-03-29T00:00", "2026-10-25T00:00"
             "2026-03-29T12:00",
             ["03-28 02:00", "03-29 01:00"],
         ),
-        # 02:30 is skipped: it comes when the clock is set, and the day after at its time again.
+        # 02:30 is skipped. The run comes when the clock is set, and the next day at 02:30 again.
         ("30 2 * * *", BERLIN, SPRING, "2026-03-30T12:00", ["03-29 01:00", "03-30 00:30"]),
-        # Both are at that moment: one run.
+        # Both fall on that moment: one run.
         ("0 2,3 * * *", BERLIN, SPRING, "2026-03-29T12:00", ["03-29 01:00"]),
         (
             "0 * * * *",
@@ -51,11 +51,11 @@ BERLIN, SPRING, AUTUMN = "Europe/Berlin", "2026-03-29T00:00", "2026-10-25T00:00"
             "2026-03-29T03:00",
             ["03-29 01:00", "03-29 02:00", "03-29 03:00"],
         ),
-        # 02:30 is there twice, and one run is made.
+        # 02:30 exists twice, and there is one run.
         ("30 2 * * *", BERLIN, AUTUMN, "2026-10-26T12:00", ["10-25 00:30", "10-26 01:30"]),
         ("30 2 * * *", BERLIN, "2026-10-25T01:10", "2026-10-26T12:00", ["10-26 01:30"]),
         ("0 * * * *", BERLIN, AUTUMN, "2026-10-25T02:00", ["10-25 01:00", "10-25 02:00"]),
-        # A `*` goes by the hours that there are.
+        # A `*` uses the hours that exist.
         ("*/30 2 * * *", BERLIN, SPRING, "2026-03-30T00:10", ["03-30 00:00"]),
         ("0,30 2 * * *", BERLIN, SPRING, "2026-03-30T00:10", ["03-29 01:00", "03-30 00:00"]),
         (
@@ -131,7 +131,7 @@ def test_what_a_clock_skips_or_repeats_comes_once(
 def test_looking_in_pieces_finds_what_looking_at_once_finds(
     cron: str, zone: str, day: str, before: int, cuts: list[int]
 ) -> None:
-    """However often an operator looks, and wherever it begins: the same moments, in their order."""
+    """However often an operator looks, and wherever it begins, it finds the same times in order."""
     calendar, begin = Calendar(cron, zone), at(day) - before
     end = begin + 2 * 86400
     whole = list(calendar._between(begin, end))

@@ -15,7 +15,7 @@ DEMO = Path(__file__).parents[1] / "demo.py"
 
 @pytest.fixture
 def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Afresh for each test, and in no hurry that costs time."""
+    """Imported again for each test, and without waiting."""
     spec = importlib.util.spec_from_file_location("demo", DEMO)
     assert spec is not None
     assert spec.loader is not None
@@ -30,7 +30,8 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def answers(
     demo: ModuleType, monkeypatch: pytest.MonkeyPatch, *statuses: dict[str, Any] | None
 ) -> None:
-    """One status after the other, the last for ever; None: the operator has not written any yet."""
+    """Answers with one status after the other, and keeps the last. None: the operator has not
+    written any."""
     left = list(statuses)
 
     def kubectl(*words: str) -> str:
@@ -66,7 +67,7 @@ def test_ready_pods_are_not_enough_before_the_cluster_has_formed(
         demo.wait_until_running(0.0)
 
 
-def test_what_a_human_has_to_do_is_said_at_once(
+def test_what_a_human_has_to_do_is_printed_at_once(
     demo: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocked = {"type": "Blocked", "status": "True", "message": "volumes of another cluster"}
@@ -88,7 +89,7 @@ def test_an_error_of_kubectl_ends_it_in_one_line(
     assert capsys.readouterr().err == "\nthe demo stopped: kubectl apply: connection refused\n"
 
 
-def test_members_are_shown_with_what_each_says_of_itself(demo: ModuleType) -> None:
+def test_members_are_shown_with_their_own_report(demo: ModuleType) -> None:
     leads = {"header": {"member_id": 10}, "leader": 10, "version": "3.7.3", "dbSize": 20480}
     follows = {**leads, "header": {"member_id": 11}}
     statuses = [{"Status": leads}, {"Status": follows}]

@@ -48,7 +48,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub creates for headings."""
     titles = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
     return {title.replace(" ", "-") for title in plain}
@@ -65,7 +65,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def manifests() -> Iterator[Any]:
-    """Of the examples, and those of the pages that are whole."""
+    """The manifests in the examples, and the complete ones in the documentation."""
     for path in EXAMPLES:
         for body in yaml.safe_load_all(path.read_text()):
             yield pytest.param(body, id=f"{name_of(path)}: {body['kind']}")
@@ -85,7 +85,8 @@ def test_every_manifest_of_ours_is_taken(body: dict[str, Any]) -> None:
     "body", [one for one in manifests() if one.values[0]["kind"] == naming.CLUSTER_KIND]
 )
 def test_a_backup_as_large_as_the_quota_fits_on_each_declared_volume(body: dict[str, Any]) -> None:
-    """Restored into the same spec; the file system itself needs less than the margin."""
+    """It must fit again when it is restored into the same spec. The file system needs less than the
+    margin."""
     cluster = parse_cluster(body)
     requests = ((cluster.pod.claim or {}).get("resources") or {}).get("requests") or {}
     size = parse_quantity(str(requests.get("storage", DEFAULT_STORAGE)))
@@ -95,7 +96,7 @@ def test_a_backup_as_large_as_the_quota_fits_on_each_declared_volume(body: dict[
 
 
 def reasons() -> set[str]:
-    """Of every step that waits for a human; some are named by a constant."""
+    """The reasons of every step that waits for a human. Some are constants."""
     found: set[str] = set()
     for path in ROOT.glob("stateful/etcd_stateful/membership/*.py"):
         module = import_module(f"etcd_stateful.membership.{path.stem}")
@@ -120,7 +121,7 @@ def words_in(module: str) -> set[str]:
 
 
 def test_every_reason_of_a_condition_is_explained() -> None:
-    """Those of Blocked alone were; who wrote an alert on the others had to read the code."""
+    """Only those of Blocked were. Anybody who wrote an alert on the others had to read the code."""
     section = OPERATIONS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|([^|]*)\|(.*)\|$", section, re.MULTILINE)
     explained = {one for _, cell in rows for one in re.findall(r"`([A-Z][A-Za-z]+)`", cell)}
@@ -190,7 +191,7 @@ def test_every_metric_of_ours_that_is_spoken_of_is_there() -> None:
 
 
 def test_every_metric_is_explained_and_nothing_else_is() -> None:
-    """Half of what was exported was in no table, and nobody knew what to watch."""
+    """Half of what was exported was in no table, and nothing said what to watch."""
     section = OPERATIONS.partition("## Metrics and logs")[2].partition("\n## ")[0]
     cells = re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)
     explained = re.findall(r"`([a-z_*]+)`", "".join(cells))
@@ -220,7 +221,7 @@ def test_the_examples_find_the_members_by_labels_and_port() -> None:
 
 
 def test_the_application_asks_as_the_operator_lets_it() -> None:
-    """The Secret, its keys and the address are those of the cluster in `etcd-cluster.yaml`."""
+    """The Secret, its keys and the address belong to the cluster in `etcd-cluster.yaml`."""
     deployment = yaml.safe_load((ROOT / "examples" / "application.yaml").read_text())
     cluster = yaml.safe_load((ROOT / "examples" / "etcd-cluster.yaml").read_text())
     name = cluster["metadata"]["name"]

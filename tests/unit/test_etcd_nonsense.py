@@ -15,7 +15,7 @@ HEADER = rpc.ResponseHeader(cluster_id=1, member_id=2)
 
 
 class Somebody(grpc.GenericRpcHandler):
-    """Whoever it is knows the IDs when `genuine` is asked for, and nothing else."""
+    """Methods with `genuine` in their name get the right IDs as an answer, all others garbage."""
 
     def __init__(self, genuine: str) -> None:
         self._genuine = genuine

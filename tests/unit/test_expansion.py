@@ -30,7 +30,7 @@ class Looks:
             self.kube.put(CLAIMS, bound(ordinal))
 
     async def look(self, storage: str = "2Gi") -> list[str]:
-        """What is said of each claim."""
+        """The refusals that are reported, one per claim."""
         live = {"spec": {"replicas": 3}}
         base = Observation(cluster(3, pod=declared(storage)), None, live, None, None)
         seen = await self.expansion.onto(replace(base, claims=self.claims()))
@@ -63,18 +63,18 @@ def looks() -> Looks:
     return Looks()
 
 
-async def test_nothing_is_stored_by_asking(looks: Looks) -> None:
+async def test_the_question_stores_nothing(looks: Looks) -> None:
     assert await looks.look() == ["", "", ""]
     assert looks.kube.calls[TRIAL] == 3
     assert [one.requested for one in looks.claims()] == ["1Gi"] * 3
 
 
-async def test_what_has_the_size_that_is_declared_costs_no_request(looks: Looks) -> None:
+async def test_a_claim_with_the_declared_size_needs_no_request(looks: Looks) -> None:
     assert await looks.look("1024Mi") == ["", "", ""]
     assert not looks.kube.calls
 
 
-async def test_the_words_of_a_refusal_are_on_its_claim(looks: Looks) -> None:
+async def test_a_refusal_is_on_its_claim(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403)]
 
     assert await looks.look() == [REFUSAL, "", ""]
@@ -88,14 +88,14 @@ async def test_a_class_that_forbids_it_was_asked_at_every_look(looks: Looks) -> 
     assert looks.kube.calls[TRIAL] == 3
 
 
-async def test_a_claim_that_is_gone_meanwhile_is_not_called_fixed(looks: Looks) -> None:
+async def test_a_claim_that_was_deleted_meanwhile_is_not_reported_as_fixed(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Rejected("not found", status=404)]
 
     assert await looks.look() == ["", "", ""]
 
 
 @pytest.mark.parametrize("storage", ["2Gi", "4Gi"])
-async def test_it_is_asked_again_after_a_while_or_for_another_size(
+async def test_the_question_is_repeated_after_a_while_or_for_another_size(
     looks: Looks, storage: str
 ) -> None:
     looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
@@ -105,14 +105,14 @@ async def test_it_is_asked_again_after_a_while_or_for_another_size(
     assert await looks.look(storage) == ["", "", ""]
 
 
-async def test_a_claim_that_has_changed_meanwhile_is_not_called_fixed(looks: Looks) -> None:
+async def test_a_claim_that_has_changed_meanwhile_is_not_reported_as_fixed(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Conflict("modified", status=409)]
 
     assert await looks.look() == ["", "", ""]
 
 
 class TestLessAgain:
-    """A size that the operator had asked for, and that the spec has taken back."""
+    """A size that the operator had requested, and that was removed from the spec again."""
 
     @pytest.fixture
     def looks(self) -> Looks:
@@ -123,9 +123,7 @@ class TestLessAgain:
             looks.kube.put(CLAIMS, raised)
         return looks
 
-    async def test_the_api_server_is_asked_and_its_words_are_on_the_claim(
-        self, looks: Looks
-    ) -> None:
+    async def test_the_api_servers_refusal_is_on_the_claim(self, looks: Looks) -> None:
         refusal = "field can not be less than status.capacity"
         looks.kube.failures[TRIAL] = [Rejected(refusal, status=422)]
 
@@ -142,7 +140,7 @@ class TestLessAgain:
         looks.clock.now += 2
         assert await looks.look("1Gi") == ["", "", ""]
 
-    async def test_what_a_person_asked_for_is_not_looked_at(self, looks: Looks) -> None:
+    async def test_a_size_that_a_human_requested_is_left_alone(self, looks: Looks) -> None:
         for ordinal in range(3):
             looks.kube.put(CLAIMS, bound(ordinal, "8Ti"))
 
@@ -150,7 +148,7 @@ class TestLessAgain:
         assert not looks.kube.calls
 
 
-async def test_an_admission_that_is_down_stopped_every_pass(looks: Looks) -> None:
+async def test_an_admission_webhook_that_is_down_stopped_every_pass(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Unavailable("failed calling webhook") for _ in range(3)]
 
     assert await looks.look() == ["failed calling webhook"] * 3

@@ -12,7 +12,7 @@ NAME = (ETCD_CLUSTERS, "default", "a")
 
 
 class Late(FakeKube):
-    """Answers a read as of when it was asked; meanwhile something happens."""
+    """Answers a read with the state at its beginning. Something happens before the answer."""
 
     meanwhile = staticmethod(lambda: None)
 
@@ -43,7 +43,7 @@ async def test_a_cluster_made_again_during_a_read_was_forgotten_and_never_worked
     assert known["metadata"]["uid"] == "uid-2"
 
 
-async def test_what_is_made_while_its_name_is_looked_up_is_not_forgotten():
+async def test_an_object_created_while_its_name_is_looked_up_is_not_forgotten():
     kube, finder = begin()
     kube.meanwhile = lambda: kube.put(ETCD_CLUSTERS, cluster_body())
 
@@ -51,7 +51,7 @@ async def test_what_is_made_while_its_name_is_looked_up_is_not_forgotten():
     assert await finder.find(*NAME) is not None
 
 
-async def test_what_is_gone_is_forgotten_however_new_it_was():
+async def test_a_deleted_object_is_forgotten_however_new_it_was():
     kube, finder = begin()
     kube.put(ETCD_CLUSTERS, cluster_body())
     kube.watching = False

@@ -89,7 +89,7 @@ def test_a_line_without_a_valid_signature(text: str | bytes) -> None:
 
 @given(st.sampled_from(sorted(OPEN)), st.dictionaries(st.sampled_from(sorted(TICKET)), JSON))
 def test_a_signed_line_of_another_version_of_ours(domain: str, altered: dict[str, Any]) -> None:
-    """The key says that it is one of us, and not that it is understood."""
+    """The key proves that the message is one of ours, not that it can be understood."""
     body = TICKET | altered
     line = json.dumps({"body": body, "mac": ticket._mac(KEY, domain, body)}).encode()
     try:
@@ -143,7 +143,7 @@ def test_last_words_of_a_container(text: str) -> None:
 
 @given(st.binary(max_size=64))
 def test_unknown_fields_of_a_member_status(data: bytes) -> None:
-    """Fields that the client's stubs do not know are read off the message's bytes."""
+    """Fields that the client's stubs do not know are read from the bytes of the message."""
 
     class Status:
         def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
@@ -268,7 +268,7 @@ REFUSED = {"kind": "Status", "code": 422, "message": "no", "details": {"causes":
 
 
 class Document(NamedTuple):
-    """A valid document, who reads it, and with which exception it is refused."""
+    """A valid document, its reader, and the exception with which that refuses."""
 
     valid: Any
     read: Any
@@ -369,7 +369,7 @@ def altered(value: Any, path: tuple[Any, ...], harm: Any) -> Any:
 
 
 def read(name: str, content: Any) -> Any:
-    """What became of it, which can be written again; None where it was refused."""
+    """The value that was read, in a form that can be written again; None if it was refused."""
     _, parse, refuses = DOCUMENTS[name]
     try:
         return parse(json.dumps(content).replace("Infinity", "1e999"))
@@ -379,7 +379,7 @@ def read(name: str, content: Any) -> Any:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_valid_document_is_read(name: str) -> None:
-    """Or what follows would say nothing."""
+    """Otherwise the tests below would prove nothing."""
     found = read(name, DOCUMENTS[name].valid)
 
     assert (found is None) == (name == "refused watch")
@@ -405,7 +405,7 @@ def test_any_field_of_a_document_may_be_anything(data: st.DataObject) -> None:
 
 
 def is_usable(name: str, found: Any) -> None:
-    """What was told goes into a status or an object, which the API server has to take."""
+    """What was read goes into a status or an object that the API server has to accept."""
     if found is None or name.startswith("Etcd"):
         return
     if isinstance(found, outcome.Said) and found.described:
@@ -416,7 +416,8 @@ def is_usable(name: str, found: Any) -> None:
 
 
 def counts_are_counts(found: Any) -> None:
-    """A status says `integer`: half a key is refused there, with all that is beside it."""
+    """The CRD says `integer`. The API server refuses half a key, together with the rest of the
+    status."""
     if isinstance(found, tuple):
         for one in found:
             counts_are_counts(one)

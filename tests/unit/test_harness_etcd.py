@@ -18,7 +18,7 @@ RESETS = struct.pack("ii", 1, 0)
 
 
 class Resetting:
-    """Takes a connection and resets it at once, as a node does for a pod that has just gone."""
+    """Accepts connections and resets them at once, as a node does for a pod that has just gone."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -46,7 +46,8 @@ def resetting() -> Iterator[Resetting]:
 
 
 def test_a_connection_reset_before_its_handshake_leaves_no_socket_open(resetting: Resetting):
-    """A member that was just replaced; the test failed by the warning of the socket left open."""
+    """The member had just been replaced. The test failed because of the warning about an open
+    socket."""
     mine = Credentials(Authority().pem, b"", b"", "etcd")
 
     def credentials() -> Credentials:

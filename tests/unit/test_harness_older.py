@@ -11,7 +11,7 @@ from harness.older import check_out
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Of one commit, which its only file has since left behind."""
+    """A repository with one commit, whose only file has been changed since."""
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "chart").write_text("of then")

@@ -12,7 +12,7 @@ KEY = "a" * WHOLE_KEY
 
 
 class Secrets:
-    """As the API server lists those of a namespace."""
+    """Secrets as the API server lists them."""
 
     def list(self, *_):
         return [
@@ -38,7 +38,7 @@ def test_a_key_that_was_logged_during_the_test_is_found():
 
 
 def test_the_keys_that_are_looked_for_are_those_of_the_clusters_and_none_is_empty():
-    """An empty text is in every line."""
+    """Every line contains an empty text."""
     nobody: Any = None
     place = Place(cast("Kube", Secrets()), nobody, nobody, nobody, "ns")
 

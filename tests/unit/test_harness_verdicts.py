@@ -21,7 +21,7 @@ def ran(verdicts: Verdicts, name: str, outcome: str = "passed") -> None:
         )
 
 
-def test_processes_that_write_to_one_report_keep_what_the_others_saw(tmp_path: Path) -> None:
+def test_processes_that_write_to_one_report_keep_each_others_results(tmp_path: Path) -> None:
     file = tmp_path / "e2e" / "report.json"
     one, other = Verdicts(file), Verdicts(file)
 
@@ -35,7 +35,7 @@ def test_processes_that_write_to_one_report_keep_what_the_others_saw(tmp_path: P
     assert list(report["tests"]) == ["test_a.py::test_a", "test_b.py::test_b", "test_c.py::test_c"]
 
 
-def test_a_test_that_is_run_again_is_told_as_it_went_last(tmp_path: Path) -> None:
+def test_a_repeated_test_has_its_last_result(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     ran(Verdicts(file), "test_a.py::test_a", "failed")
     ran(Verdicts(file), "test_a.py::test_a")

@@ -74,7 +74,7 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 @pytest.mark.parametrize("chunk", range(16))
 def test_no_hostile_spec_reaches_an_owned_setting_or_crashes_the_operator(chunk: int) -> None:
-    """In chunks: a thousand tests of their own would take longer to count than to run."""
+    """In chunks, because a thousand separate tests would take longer to count than to run."""
     taken = 0
     for case in CASES[chunk::16]:
         cluster = accepted(corpus()[case])
@@ -143,7 +143,7 @@ def check_pod(cluster: EtcdCluster, pod: Json) -> None:
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "hostUsers", "nodeName"}
     assert not pod.keys() & {"serviceAccountName", "hostAliases", "dnsConfig", "runtimeClassName"}
     assert pod["automountServiceAccountToken"] is False
-    # A member never has a password; the recovery's Job has root's.
+    # A member never has a password. The Job of a recovery has root's.
     recovers = cluster.auth is not None and "shareProcessNamespace" in pod
     assert {one["name"] for one in pod["volumes"]} <= {
         *(["root"] if recovers else []),
@@ -174,14 +174,14 @@ def check_pod(cluster: EtcdCluster, pod: Json) -> None:
 
 
 def check_environment(container: Json) -> None:
-    """Our own containers get what we say, and the kubelet finds nothing in it to expand."""
+    """Our own containers get what we set, and it contains nothing that the kubelet would expand."""
     for variable in container["env"]:
         assert variable["name"] in ("POD_NAME", "POD_UID", "POD_IP", "START_SETTINGS", "RECOVERY")
         assert "$(" not in variable.get("value", "")
 
 
 def check_configuration(cluster: EtcdCluster, start: Json) -> None:
-    """What `start` writes for etcd, by its own code."""
+    """Checks the configuration that `start` writes for etcd, with its own code."""
     given = {one["name"]: one["value"] for one in start["env"] if "value" in one}
     pod = naming.pod(cluster.name, 0)
     settings = parse_settings(given | {"POD_NAME": pod, "POD_UID": "u", "POD_IP": "10.0.0.1"})
@@ -217,7 +217,7 @@ def check_policy(cluster: EtcdCluster) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if ": " not in case])
 def test_the_operator_connects_only_to_the_clusters_pods(case: str) -> None:
-    """From nothing to rest: tickets and calls of etcd go to the addresses of its pods alone."""
+    """From creation to rest, tickets and etcd requests go only to the addresses of its pods."""
     body = copy.deepcopy(corpus()[case]) | {"status": {}}
     if body["metadata"]["name"] == "good":
         body["metadata"]["name"] = "c"

@@ -73,7 +73,7 @@ RENDER: dict[str, Callable[[Json], list[Json]]] = {
 
 
 def jobs(kind: str, body: Json) -> list[Json] | None:
-    """None where it is refused, by the name of a field and in so many words as a status takes."""
+    """None if it is refused; the refusal must name a field and fit into a status."""
     try:
         made = RENDER[kind](body)
     except RefusedObject as refused:
@@ -98,8 +98,8 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 
 @pytest.mark.parametrize("kind", RENDER)
-def test_what_is_good_is_taken(kind: str) -> None:
-    """Or what follows would say nothing."""
+def test_a_valid_object_is_accepted(kind: str) -> None:
+    """Otherwise the tests below would prove nothing."""
     assert jobs(kind, kinds()[kind].good)
 
 
@@ -112,7 +112,7 @@ def test_each_hostile_spec_is_refused_by_a_field_or_rendered_without_harm(kind: 
 
 @pytest.mark.parametrize("kind", RENDER)
 def test_text_of_a_spec_appears_only_in_the_fields_it_is_for(kind: str) -> None:
-    """A path with `$$` in it was told to the pod as another one: the kubelet halves them."""
+    """A path with `$$` reached the pod as another path, because the kubelet halves them."""
     before = [dict(leaves(one)) for one in jobs(kind, kinds()[kind].good) or ()]
     for case, (body, allowed) in kinds()[kind].texts.items():
         for good, made in zip(before, jobs(kind, body) or (), strict=False):
@@ -123,7 +123,7 @@ def test_text_of_a_spec_appears_only_in_the_fields_it_is_for(kind: str) -> None:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Of a Job, the orders by that name, whichever container they are for."""
+    """The leaves of a Job. Those of an order have the same path, whichever container it is for."""
     if isinstance(value, dict) and value.get("name") == orders.VARIABLE:
         yield f"{path}.order", value["value"]
     elif isinstance(value, dict):

@@ -30,7 +30,8 @@ def test_the_clusters_id_is_the_hash_of_its_members_ids() -> None:
 
 
 def test_etcds_own_example() -> None:
-    """A single `default` member with etcd's defaults, as every quick start of etcd prints it."""
+    """A single member named `default` with etcd's defaults, as every quick start of etcd prints
+    it."""
     member = identity.member_id(["http://localhost:2380"], "etcd-cluster")
 
     assert identity.to_hex(member) == "8e9e05c52164694d"

@@ -50,7 +50,7 @@ def end(bench: Bench, kind: str) -> None:
 
 
 def pod_of_job(bench: Bench) -> None:
-    """As the Job's controller makes it."""
+    """Creates the pod as the Job controller does."""
     template = bench.kube.live(JOBS, "a-restore")["spec"]["template"]
     metadata = template["metadata"] | {"namespace": "default", "name": "a-restore-x7k2p"}
     bench.kube.put(PODS, {"metadata": metadata, "status": {"phase": "Running"}})
@@ -81,8 +81,8 @@ async def test_the_volume_is_filled_beside_a_cluster_that_serves(bench: Bench) -
     assert "RestoreBegun" in bench.events.reasons()
 
 
-async def test_a_restore_that_is_gone_by_now_stops_nobody(bench: Bench) -> None:
-    """The watch has not told of it yet; nothing is done by an old word that nothing undoes."""
+async def test_a_restore_that_was_just_deleted_stops_no_pod(bench: Bench) -> None:
+    """The watch has not reported it yet. An irreversible step must not follow from an old view."""
     bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
     await passes(bench)
     end(bench, "Complete")
@@ -97,7 +97,7 @@ async def test_a_restore_that_is_gone_by_now_stops_nobody(bench: Bench) -> None:
     assert "RestoreCalledOff" in bench.events.reasons()
 
 
-async def test_a_word_of_another_id_costs_nothing(bench: Bench) -> None:
+async def test_a_restore_that_names_another_id_needs_no_request(bench: Bench) -> None:
     bench.kube.put(ETCD_RESTORES, restore("00000000000000ab"))
     before = bench.kube.writes()
     await passes(bench, 5)
@@ -105,7 +105,7 @@ async def test_a_word_of_another_id_costs_nothing(bench: Bench) -> None:
     assert bench.kube.writes() == before
 
 
-async def test_a_failed_job_is_told_and_cleared_up_once_the_restore_says_so(bench: Bench) -> None:
+async def test_a_failed_job_is_reported_and_deleted_once_the_restore_says_so(bench: Bench) -> None:
     bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
     await passes(bench)
     end(bench, "Failed")
@@ -123,9 +123,9 @@ async def test_a_failed_job_is_told_and_cleared_up_once_the_restore_says_so(benc
     assert replicas(bench) == 3
 
 
-async def test_no_second_job_is_made_beside_a_pod_of_the_first(bench: Bench) -> None:
-    """A removal in between had looked at all pods but that one, and forgot it. Nothing tells of it
-    again while it only fetches: both would have written to the volume."""
+async def test_no_second_job_is_created_beside_a_pod_of_the_first(bench: Bench) -> None:
+    """In between, a removal looked at all pods except that one, so it was forgotten. Nothing
+    reports it again while it only fetches. Both pods would have written to the volume."""
     bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
     await passes(bench)
     pod_of_job(bench)
@@ -143,8 +143,10 @@ async def test_no_second_job_is_made_beside_a_pod_of_the_first(bench: Bench) -> 
     assert bench.kube.find(JOBS, "a-restore") is not None
 
 
-async def test_a_claim_without_our_label_at_the_next_ordinal_starved_all_else(bench: Bench) -> None:
-    """It was asked for again and again, and nothing that comes after it in the order was done."""
+async def test_a_claim_without_our_label_at_the_next_ordinal_blocked_everything_else(
+    bench: Bench,
+) -> None:
+    """The claim was applied again and again, and no later step was reached."""
     other = {"metadata": {"namespace": "default", "name": "data-a-3", "uid": "v"}, "spec": {}}
     bench.kube.put(CLAIMS, other)
     bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
@@ -156,7 +158,7 @@ async def test_a_claim_without_our_label_at_the_next_ordinal_starved_all_else(be
     assert bench.kube.find(JOBS, "a-restore") is not None
 
 
-async def test_a_claim_of_another_that_came_in_between_is_neither_recorded_nor_filled(
+async def test_a_claim_of_another_owner_that_came_in_between_is_neither_recorded_nor_filled(
     bench: Bench,
 ) -> None:
     bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))

@@ -46,7 +46,7 @@ def data_of(world: InPlaceWorld, cluster_id: int) -> list[int]:
 
 
 def deleted_and_adopted(world: InPlaceWorld) -> InPlaceWorld:
-    """Declared again under its name, with the word to go on with the data of before."""
+    """The cluster is deleted and declared again under its name, to adopt the old data."""
     following = InPlaceWorld(body(3, uid="uid-again", retainedClaims={"adopt": UID}))
     for left in ("claims", "etcds", "ticketed", "epochs", "filled", "_count"):
         setattr(following, left, getattr(world, left))
@@ -55,7 +55,7 @@ def deleted_and_adopted(world: InPlaceWorld) -> InPlaceWorld:
 
 
 def go(world: InPlaceWorld, stop: Callable[[Step], bool], most: int = MOST) -> Step:
-    """Up to just before the first step of that kind."""
+    """Continues until just before the first step of that kind."""
     for _ in range(most):
         step = decide(world.observe())
         if stop(step):
@@ -69,8 +69,9 @@ def is_stop(step: Step) -> bool:
     return kind == "StatefulSet" and manifest["spec"]["replicas"] == 0
 
 
-def test_a_job_that_came_late_filled_the_claim_of_a_member_that_was_added_since() -> None:
-    """Its pod waited for a claim of that name, and made a cluster of one with the ID of this."""
+def test_a_late_job_filled_the_claim_of_a_member_that_was_added_since() -> None:
+    """Its pod waited for a claim with that name, and created a cluster of one with the ID of this
+    cluster."""
     world = running(3)
     world.ask()
     job = until_job(world)
@@ -83,8 +84,8 @@ def test_a_job_that_came_late_filled_the_claim_of_a_member_that_was_added_since(
     assert is_write(decide(replace(late, job=replace(job, stranger="another cluster"))))
 
 
-def test_how_many_there_were_stays_on_record_while_all_are_stopped() -> None:
-    """The list may be one of a moment before, and the size another by now."""
+def test_the_number_of_members_stays_recorded_while_all_are_stopped() -> None:
+    """The member list may be old, and the size may have been edited."""
     world = running(3)
     world.ask()
     go(world, is_stop)
@@ -130,8 +131,8 @@ class TestTheWholeChain:
         assert world.serving() == {0, 1, 2}
         assert not world.claims[3].data
 
-    def test_the_first_member_goes_when_all_others_have_its_data(self) -> None:
-        """What is written meanwhile is on as many volumes as there are."""
+    def test_the_first_member_is_removed_when_all_others_have_its_data(self) -> None:
+        """Until then, writes are on as many volumes as there are."""
         world = running()
         world.ask()
         drive(world, idle=8, limit=MOST)
@@ -139,8 +140,9 @@ class TestTheWholeChain:
         changes = [one for one in labels(world.history) if one.startswith(("promote", "remove"))]
         assert changes == ["promote c-0", "promote c-1", "promote c-2", "remove c-3"]
 
-    def test_the_first_member_stays_while_those_that_are_to_have_its_data_are_silent(self) -> None:
-        """For a moment; it went, and only one volume had what was written meanwhile."""
+    def test_the_first_member_stays_while_the_others_are_silent(self) -> None:
+        """Silent for a moment only. It was removed, and only one volume had the writes of that
+        time."""
         world = running()
         world.ask()
         world.apply(until(world, "promote c-0"))
@@ -150,7 +152,7 @@ class TestTheWholeChain:
         assert decide(world.observe()) == Wait("pod c-1 to answer from its init container start")
 
     def test_it_is_done_once(self) -> None:
-        """The same words name a cluster that is no more."""
+        """The EtcdRestore still names a cluster that no longer exists."""
         world = running()
         world.ask()
         drive(world, idle=8, limit=MOST)
@@ -171,7 +173,7 @@ class TestTheWholeChain:
         assert len(world.history) == before
         assert restoring(world.observe()) is None
 
-    def test_a_restore_that_is_over_asks_for_nothing(self) -> None:
+    def test_a_finished_restore_requests_nothing(self) -> None:
         world = running()
         for status in ({"succeeded": True}, {"succeeded": False, "observedGeneration": 1}):
             world.ask()
@@ -216,7 +218,7 @@ class TestAtEveryStep:
             happens(copy.deepcopy(world))
 
     def test_the_restore_is_deleted(self, worlds: list[InPlaceWorld]) -> None:
-        """Before the point of no return all is as it was; after it, it is finished."""
+        """Before the point of no return nothing has changed; after it, the restore is finished."""
         ends = set()
 
         def happens(world: InPlaceWorld) -> None:
@@ -241,10 +243,11 @@ class TestAtEveryStep:
         assert ends == {True, False}
 
     @pytest.mark.parametrize("called_off", [False, True])
-    def test_another_minor_that_had_to_wait_for_members_kept_them_all_away(
+    def test_another_minor_that_had_to_wait_for_members_kept_all_of_them_away(
         self, worlds: list[InPlaceWorld], called_off: bool
     ) -> None:
-        """With all pods stopped for it nobody could tell whether the version may change."""
+        """With all pods stopped for the restore, no member could say whether the version may
+        change."""
 
         def happens(world: InPlaceWorld) -> None:
             world.edit(version="3.6.16", pod={"labels": {"a": "b"}})
@@ -273,7 +276,7 @@ class TestAtEveryStep:
         self.each(small, happens)
 
     def test_the_secret_is_lost(self, worlds: list[InPlaceWorld]) -> None:
-        """It never ends empty: the old data runs on, or the new, or it holds."""
+        """The result is never empty: the old data runs, or the new data, or the cluster holds."""
 
         def happens(world: InPlaceWorld) -> None:
             world.body["status"]["clusterID"] = identity.to_hex(world.record.cluster_id)
@@ -288,12 +291,12 @@ class TestAtEveryStep:
         self.each(worlds, happens)
 
     @pytest.mark.parametrize("goes_on", [False, True])
-    def test_the_cluster_is_deleted_and_taken_on_again(
+    def test_the_cluster_is_deleted_and_adopted(
         self, worlds: list[InPlaceWorld], *, goes_on: bool
     ) -> None:
-        """Its claims stay, those of before and the new one. A human says which data goes on, and
-        an EtcdRestore that is still there names that. It had begun before the claims were adopted,
-        and left them over when it was done."""
+        """All claims stay, the old ones and the new one. A human decides which data is adopted, and
+        an EtcdRestore that still exists names that data. It had begun before the claims were
+        adopted, and left them over when it was done."""
 
         def happens(world: InPlaceWorld) -> None:
             if world.record.restored_by:
@@ -336,8 +339,8 @@ class TestAtEveryStep:
 
         self.each(small, happens)
 
-    def test_the_cluster_is_to_grow(self, worlds: list[InPlaceWorld]) -> None:
-        """Into the very ordinal whose volume is being filled."""
+    def test_the_cluster_grows(self, worlds: list[InPlaceWorld]) -> None:
+        """It grows into the very ordinal whose volume is being filled."""
 
         def happens(world: InPlaceWorld) -> None:
             old = world.record.cluster_id
@@ -349,7 +352,7 @@ class TestAtEveryStep:
 
         self.each(worlds, happens)
 
-    def test_the_cluster_is_to_shrink(self, worlds: list[InPlaceWorld]) -> None:
+    def test_the_cluster_shrinks(self, worlds: list[InPlaceWorld]) -> None:
         def happens(world: InPlaceWorld) -> None:
             world.edit(size=1)
             assert drive(world, idle=8, limit=MOST) == Settled()
@@ -358,7 +361,7 @@ class TestAtEveryStep:
 
         self.each(worlds, happens)
 
-    def test_another_restore_takes_its_place(self, small: list[InPlaceWorld]) -> None:
+    def test_another_restore_replaces_it(self, small: list[InPlaceWorld]) -> None:
         def happens(world: InPlaceWorld) -> None:
             taken = world.record.restored_by
             if not taken:
@@ -368,7 +371,7 @@ class TestAtEveryStep:
 
         self.each(small, happens)
 
-    def test_it_is_told_in_words(self, small: list[InPlaceWorld]) -> None:
+    def test_it_is_reported(self, small: list[InPlaceWorld]) -> None:
         def happens(world: InPlaceWorld) -> None:
             told = restoring(world.observe())
             assert told is not None
@@ -380,7 +383,7 @@ class TestAtEveryStep:
 
 
 class TestWhatFails:
-    def test_a_backup_that_is_not_whole_stops_nobody(self) -> None:
+    def test_an_incomplete_backup_stops_no_pod(self) -> None:
         world = running()
         world.job_runs = False
         world.ask()
@@ -397,14 +400,14 @@ class TestWhatFails:
         assert (told["state"], told["generation"]) == ("Failed", 1)
         assert world.serving() == {0, 1, 2}
         assert not any(map(is_stop, world.history))
-        # Once it has been told, nothing is left of it.
+        # Once it has been reported, nothing is left of it.
         assert world.restore is not None
         world.restore["status"] = {"succeeded": False, "observedGeneration": 1}
         assert drive(world, idle=8) == Settled()
         assert (sorted(world.claims), world.job) == ([0, 1, 2], None)
         assert world.serving() == {0, 1, 2}
 
-    def test_a_claim_in_the_way_was_named_without_the_way_out(self) -> None:
+    def test_a_claim_that_blocked_it_was_named_without_a_way_out(self) -> None:
         world = running()
         world.job_runs = False
         world.ask()
@@ -422,8 +425,8 @@ class TestWhatFails:
         assert "claim data-c-3 holds another member's data" in step.message
         assert "delete the claim" in step.message
 
-    def test_a_failure_does_not_keep_a_lost_member_lost(self) -> None:
-        """The cluster's own repair does not wait for what is restored."""
+    def test_a_failure_does_not_prevent_the_replacement_of_a_lost_member(self) -> None:
+        """The cluster's own repair does not wait for the restore."""
         world = running()
         world.job_runs = False
         world.ask()
@@ -451,8 +454,8 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
-    def test_a_quorum_that_was_lost_since_was_told_as_one_that_has_yet_to_serve(self) -> None:
-        """For as long as a claim of before did not go, as on a node that is dead."""
+    def test_a_lost_quorum_was_reported_as_a_cluster_that_has_yet_to_serve(self) -> None:
+        """As long as an old claim could not be deleted, for example on a dead node."""
         world = running()
         kept, old = world.claims[2].annotations, world.record.cluster_id
         world.ask()
@@ -469,8 +472,8 @@ class TestWhatFails:
         assert isinstance(step, Hold)
         assert step.reason == "QuorumLost"
 
-    def test_users_of_the_backup_that_lock_the_operator_out_are_told(self) -> None:
-        """It was said to be about to serve, for ever, and the way out was said nowhere."""
+    def test_users_in_the_backup_that_lock_the_operator_out_are_reported(self) -> None:
+        """The status said for good that the cluster was about to serve, and never what to do."""
         world = running()
         world.ask()
         world.stuck.add(3)
@@ -483,7 +486,7 @@ class TestWhatFails:
         assert step.reason == "AuthenticationRefused"
         assert "user name is empty" in step.message
 
-    def test_one_that_is_lost_before_it_serves_can_be_restored_again(self) -> None:
+    def test_a_restored_cluster_that_is_lost_before_it_serves_can_be_restored_again(self) -> None:
         world = running()
         first = world.record.cluster_id
         world.ask()
@@ -506,8 +509,8 @@ class TestWhatFails:
         assert len(data_of(world, world.record.cluster_id)) == 3
         assert not data_of(world, first)
 
-    def test_one_that_never_serves_gives_way_to_another(self) -> None:
-        """Such as one of a newer etcd, which no manifest has told of."""
+    def test_a_restored_cluster_that_never_serves_can_be_replaced_by_another(self) -> None:
+        """For example if the backup is of a newer etcd, and no manifest says so."""
         world = running()
         first = world.record.cluster_id
         world.ask()
@@ -523,7 +526,7 @@ class TestWhatFails:
         assert not [one for one in (first, second) if data_of(world, one)]
 
     def test_a_volume_of_neither_cluster_is_left_alone(self) -> None:
-        """It bears the name of an ordinal, and nobody has given it up."""
+        """It has the name of an ordinal, and nobody has given it up."""
         world = running()
         world.ask()
         world.stuck.add(3)
@@ -553,7 +556,7 @@ class TestWhatFails:
         assert world.record.cluster_id == old
 
     def test_a_pod_without_its_labels_that_does_not_stop_is_waited_for(self) -> None:
-        """The StatefulSet lets go of it, and its etcd runs on with a volume of before."""
+        """The StatefulSet releases it, and its etcd still runs on an old volume."""
         world = running()
         old = world.record.cluster_id
         world.ask()
@@ -568,8 +571,8 @@ class TestWhatFails:
         world.strangers = ()
         assert drive(world, idle=8, limit=MOST) == Settled()
 
-    def test_a_cluster_is_not_replaced_on_the_word_of_an_old_view(self) -> None:
-        """From the first such write on the volumes of before are of no use to anybody."""
+    def test_a_cluster_is_replaced_only_by_steps_that_are_decided_twice(self) -> None:
+        """After the first of these writes the old volumes are useless."""
         world = running()
         world.ask()
         old = world.record.cluster_id
@@ -580,8 +583,8 @@ class TestWhatFails:
 
         assert [is_final(one) for one in steps] == [True, True]
 
-    def test_nothing_that_was_under_way_is_left_to_the_cluster_that_follows(self) -> None:
-        """Its data is of the version that the Job had, and nobody has asked it for anything."""
+    def test_pending_operations_are_not_passed_on_to_the_new_cluster(self) -> None:
+        """Its data is of the Job's version, and nothing has been requested of it."""
         world = running()
         world.ask()
         go(world, is_stop)
@@ -594,8 +597,8 @@ class TestWhatFails:
         assert (after.declined, after.before, after.oldest) == (False, "", "3.7.3")
         assert (after.successor, after.members, after.size) == (None, (), taking.ordinal + 1)
 
-    def test_with_no_quorum_it_is_the_way_out(self) -> None:
-        """All volumes gone, the last revision known to nobody."""
+    def test_without_a_quorum_it_is_the_way_out(self) -> None:
+        """All volumes are gone, and nobody knows the last revision."""
         world = running()
         world.wipe(0, 1, 2)
         step = drive(world, idle=3)
@@ -609,8 +612,9 @@ class TestWhatFails:
         assert world.record.cluster_id != old
         assert len(data_of(world, world.record.cluster_id)) == 3
 
-    def test_a_recovery_that_was_asked_for_beside_it_stopped_all_pods_for_nothing(self) -> None:
-        """The Job could not run, and was waited for; had it run, the backup would have won."""
+    def test_a_recovery_requested_beside_it_stopped_all_pods_for_nothing(self) -> None:
+        """The recovery waited for a Job that could not run. If it had run, the backup would have
+        won."""
         world = running()
         world.job_runs = False
         world.ask()
@@ -634,8 +638,8 @@ class TestWhatFails:
         assert (world.record.survivor, world.record.epoch) == ("c-0", 2)
         assert (world.record.cluster_id, data_of(world, old)) == (old, [0])
 
-    def test_pods_are_stopped_for_it_before_a_version_that_was_edited_meanwhile(self) -> None:
-        """On record it could be below what the backup is of, and no edit would lead out of that."""
+    def test_pods_are_stopped_before_a_version_that_is_edited_meanwhile_is_recorded(self) -> None:
+        """The recorded version could be lower than the backup's, and no edit could correct that."""
         world = running()
         world.ask()
         go(world, is_stop)
@@ -647,7 +651,7 @@ class TestWhatFails:
         assert is_stop(decide(seen))
         assert is_stop(decide(replace(seen, cluster=replace(seen.cluster, trust=trust))))
 
-    def test_in_a_pause_nothing_goes_on(self) -> None:
+    def test_nothing_continues_while_paused(self) -> None:
         world = running()
         world.ask()
         world.edit(paused=True)
@@ -661,7 +665,7 @@ class TestWhatFails:
 
 
 class TestWhatIsRefused:
-    def test_seven_members_leave_no_ordinal(self) -> None:
+    def test_seven_members_leave_no_free_ordinal(self) -> None:
         world = running(7)
         world.ask()
 
@@ -673,8 +677,8 @@ class TestWhatIsRefused:
         assert world.record.successor is None
 
     @pytest.mark.parametrize("size", [1, 3])
-    def test_an_empty_dir_keeps_nothing(self, size: int) -> None:
-        """Its pods are not stopped: all there is would be gone before the new one is proven."""
+    def test_an_empty_dir_is_refused(self, size: int) -> None:
+        """Its pods are not stopped: all data would be gone before the new data is proven."""
         world = running(size, pod={"emptyDir": {}})
         before, known = len(world.history), world.record
         world.ask()
@@ -699,7 +703,7 @@ class TestWhatIsRefused:
         assert "recovery" in in_place_request.why_not(replace(seen, secret=busy))
 
     def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
-        """At the ordinal that the successor was to have."""
+        """It is at the ordinal that the successor needs."""
         world = running()
         world.ask()
         until(world, "CreateJob")
@@ -719,19 +723,20 @@ class TestRevisions:
         [
             (0, 0, BUMP),
             (5000, 0, 5000 + BUMP),
-            # Restored before: the backup may be of before that, and the bump the same again.
+            # After an earlier restore, the backup may be from before it, and the bump would be the
+            # same.
             (BUMP + 40, BUMP, 2 * BUMP + 40),
-            # Nobody can be asked: that one, and what its backup had from one before it.
+            # Without any answer: that bump, and what its backup had from one before it.
             (0, BUMP, 2 * BUMP),
             (0, 3 * BUMP, 6 * BUMP),
         ],
     )
-    def test_begin_above_all_that_was_ever_given_out(
+    def test_begin_above_every_revision_that_was_ever_used(
         self, live: int, last: int, least: int
     ) -> None:
         assert bump(live, last) >= least
 
-    def test_are_raised_by_what_the_members_say(self) -> None:
+    def test_are_raised_by_what_members_report(self) -> None:
         world = running()
         world.revision = 7 * BUMP + 3
         world.ask()
@@ -745,16 +750,17 @@ class TestRevisions:
         [
             (6 * BUMP, 7 * BUMP + 3, 2 * BUMP + 3),
             (7 * BUMP + 3, 7 * BUMP + 3, BUMP),
-            # Another cluster's, or who answers knows little: nothing is known of what was reached.
+            # It is another cluster's backup, or the members that answer know little: what was
+            # reached is unknown.
             (7 * BUMP + 4, 7 * BUMP + 3, 8 * BUMP + 3),
             (0, 7 * BUMP + 3, 8 * BUMP + 3),
             (True, 7 * BUMP + 3, 8 * BUMP + 3),
         ],
     )
-    def test_each_restore_of_an_own_backup_doubled_them(
+    def test_were_doubled_by_each_restore_of_an_own_backup(
         self, lies: int, live: int, raised: int
     ) -> None:
-        """Those of the backup are there already. What is on record is what was reached."""
+        """The backup's own revisions are already included. The record has what was reached."""
         world = running()
         world.revision = live
         world.backups["b"] = backup(etcdRevision=lies, sha256="ab")
@@ -767,8 +773,8 @@ class TestRevisions:
         assert world.record.successor.bump == live + BUMP
         assert load_bootstrap(dump_bootstrap(world.record)) == world.record
 
-    def test_of_whatever_lies_at_a_path_are_not_known(self) -> None:
-        """So it is with a status that does not say which file its revision is of."""
+    def test_of_a_backup_without_a_recorded_file_are_unknown(self) -> None:
+        """Its status does not say which file its revision belongs to."""
         world = running()
         world.backups["b"] = backup(etcdRevision=world.revision)
         world.ask(backupRef={"name": "b"})
@@ -777,11 +783,11 @@ class TestRevisions:
 
         assert f"--bump-revision={world.revision + BUMP}" in str(world.jobs[-1])
 
-    def test_are_raised_by_all_that_is_on_record_if_nobody_can_be_asked(self) -> None:
-        """The backup's may be of before that, or of a cluster that had come further."""
+    def test_are_raised_by_everything_recorded_if_no_member_answers(self) -> None:
+        """The backup's revision may be older, or from a cluster that had come further."""
         assert raised_by(0, 3 * BUMP, 2 * BUMP) == bump(0, 3 * BUMP)
 
-    def test_of_a_record_from_before_are_raised_by_as_much_as_it_says(self) -> None:
+    def test_of_an_older_record_are_raised_by_its_bump(self) -> None:
         world = running()
         world.ask()
         until(world, "CreateJob")
@@ -794,7 +800,7 @@ class TestRevisions:
 
 
 class TestTheRecord:
-    def test_comes_back_from_the_secret_as_it_was(self) -> None:
+    def test_can_be_read_back_from_the_secret(self) -> None:
         world = running()
         world.ask()
         until(world, "CreateJob")

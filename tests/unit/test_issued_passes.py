@@ -56,7 +56,7 @@ class IssuedNodes(RollingNodes):
 
 
 def pods_trust_what_they_show(bench):
-    """By the keys of the Secrets that their template mounts."""
+    """Compares by the keys of the Secrets that the pods' template mounts."""
     pod = bench.kube.live(STATEFUL_SETS, "a")["spec"]["template"]["spec"]
     for volume in pod["volumes"]:
         if volume["name"] in ("peer-tls", "server-tls"):
@@ -92,7 +92,7 @@ def made(bench, resource):
 
 @dataclass
 class Look:
-    """By the public keys of authorities."""
+    """Authorities are compared by their public keys."""
 
     shown: dict[str, set[str]]
     trusted: dict[str, Any]
@@ -132,7 +132,7 @@ async def a_while(bench, seconds):
 
 
 class TestCreation:
-    async def test_certificates_are_asked_for_before_there_are_pods_that_need_them(self, bench):
+    async def test_certificates_are_requested_before_there_are_pods_that_need_them(self, bench):
         bench.declare(size=3, TLS=ISSUED)
         await bench.run()
         assert made(bench, CERTIFICATES) == list(NAMES)
@@ -158,7 +158,7 @@ class TestCreation:
         mounted = {one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
         assert mounted == {"a-start", "a-peer-tls", "a-server-tls"}
 
-    async def test_no_authority_of_ours_is_made(self, settled):
+    async def test_no_authority_of_ours_is_created(self, settled):
         assert not [name for name in made(settled, SECRETS) if name.endswith("-ca")]
         assert {one["secret"] for one in settled.status["certificates"]} == set(LEAVES)
 
@@ -194,7 +194,7 @@ class TestCreation:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
-    async def test_without_the_right_to_ask_it_says_so(self, bench):
+    async def test_without_the_right_to_read_them_it_says_so(self, bench):
         bench.kube.failures["list Certificate"] = [Rejected("forbidden", status=403)] * 100
         bench.declare(size=3, TLS=ISSUED)
         await bench.once()
@@ -229,7 +229,7 @@ class TestCreation:
         assert bench.status["phase"] == "Running"
 
     async def test_a_secret_of_somebody_else_is_not_written_over(self, bench):
-        """cert-manager itself would."""
+        """cert-manager itself would overwrite it."""
         theirs = {"metadata": {"name": "a-server-issued", "namespace": "default"}, "data": {}}
         bench.kube.put(SECRETS, theirs)
         bench.declare(size=3, TLS=ISSUED)
@@ -249,7 +249,7 @@ class TestCreation:
         assert bench.kube.live(CERTIFICATES, "a-peer-issued")["spec"] == {}
         assert "Certificate a-peer-issued" in bench.condition("Blocked")["message"]
 
-    async def test_what_another_issuer_has_left_behind_is_not_used(self, bench):
+    async def test_certificates_of_another_issuer_are_not_used(self, bench):
         bench.declare(size=3, TLS={"issuerRef": {"name": "before"}})
         await bench.run()
         bench.nodes.issuer.running = False
@@ -274,10 +274,8 @@ class TestCreation:
     @pytest.mark.parametrize("passes", [2, 12])
     @pytest.mark.parametrize("after", WAYS)
     @pytest.mark.parametrize("before", [*WAYS, "typo"])
-    async def test_until_it_has_begun_the_links_are_those_that_the_spec_has_come_to_say(
-        self, bench, before, after, passes
-    ):
-        """Whatever Secrets and Certificates are there of what it said first."""
+    async def test_until_it_has_begun_the_links_follow_the_spec(self, bench, before, after, passes):
+        """Whatever Secrets and Certificates exist of an earlier spec."""
         bench.declare(size=3, TLS=WAYS.get(before, {"issuerRef": {"name": "typo"}}))
         user_secrets(bench)
         bench.nodes.issuer.running = before != "typo"
@@ -300,7 +298,7 @@ class TestCreation:
         assert bench.condition("Blocked") is None
         pods_trust_what_they_show(bench)
 
-    async def test_it_is_on_record(self, settled):
+    async def test_it_is_recorded(self, settled):
         links = read_secret(settled.kube.live(SECRETS, "a-start")).bootstrap.links
         assert links.peer.mode == links.client.mode == "Issued"
         assert str(links.client.issuer) == "Issuer ca"
@@ -314,7 +312,7 @@ class TestCreation:
 
     @pytest.mark.parametrize("name", LEAVES)
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-    async def test_an_operator_killed_around_any_write_goes_on(self, bench, name, after):
+    async def test_an_operator_killed_around_any_write_continues(self, bench, name, after):
         bench.declare(size=3, TLS=ISSUED)
         killed = bench.dies_at_creation(name, after=after)
         for _ in range(60):
@@ -338,7 +336,9 @@ class TestAtRest:
         assert not settled.kube.calls
 
     @pytest.mark.parametrize("name", NAMES)
-    async def test_one_that_is_deleted_is_put_back_as_soon_as_that_is_heard(self, settled, name):
+    async def test_a_deleted_certificate_is_put_back_as_soon_as_that_is_reported(
+        self, settled, name
+    ):
         settled.marks = {}
         await a_while(settled, 60)
         settled.kube.remove(CERTIFICATES, "default", name)
@@ -346,13 +346,13 @@ class TestAtRest:
         await settled.once()
         assert made(settled, CERTIFICATES) == list(NAMES)
 
-    async def test_where_nobody_tells_they_are_listed_once_a_minute(self, settled):
+    async def test_without_a_watch_they_are_listed_once_a_minute(self, settled):
         await a_while(settled, 600)
         assert not settled.kube.writes()
         assert 5 <= settled.kube.calls["list Certificate"] <= 11
         assert sum(settled.kube.calls.values()) == settled.kube.calls["list Certificate"]
 
-    async def test_another_cluster_of_the_namespace_in_plaintext_costs_nothing(self, settled):
+    async def test_a_plaintext_cluster_in_the_same_namespace_needs_no_request(self, settled):
         plain = cluster_body(TLS=PLAINTEXT)
         plain["metadata"] |= {"name": "b", "uid": "uid-of-b"}
         settled.kube.put(ETCD_CLUSTERS, plain)
@@ -361,7 +361,7 @@ class TestAtRest:
             await settled.once()
         assert settled.kube.calls["list Certificate"] <= 1
 
-    async def test_one_that_is_altered_or_deleted_is_put_back_within_a_minute(self, settled):
+    async def test_an_altered_or_deleted_certificate_is_put_back_within_a_minute(self, settled):
         before = settled.kube.live(CERTIFICATES, "a-server-issued")["spec"]
         altered = settled.kube.live(CERTIFICATES, "a-server-issued")
         altered["spec"] |= {"dnsNames": ["mine"], "isCA": True}
@@ -371,7 +371,7 @@ class TestAtRest:
         assert settled.kube.live(CERTIFICATES, "a-server-issued")["spec"] == before
         assert made(settled, CERTIFICATES) == list(NAMES)
 
-    async def test_it_goes_on_when_cert_manager_is_uninstalled(self, settled):
+    async def test_the_cluster_continues_when_cert_manager_is_uninstalled(self, settled):
         settled.kube.unserved.add(CERTIFICATES)
         await a_while(settled, 600)
         assert settled.kube.calls["list Certificate"] <= 11
@@ -381,7 +381,7 @@ class TestAtRest:
         await a_while(settled, 30)
         assert settled.kube.find(PODS, "a-1") is not None
 
-    async def test_a_secret_of_ours_that_is_lost_is_made_again(self, settled):
+    async def test_a_lost_secret_of_ours_is_recreated(self, settled):
         before = data(settled, "a-server-tls")
         settled.kube.remove(SECRETS, "default", "a-server-tls")
         await a_while(settled, 10)
@@ -389,10 +389,11 @@ class TestAtRest:
 
 
 class TestTakenLater:
-    """A name that only the issuer's part needs, of a cluster that has what it takes to go on."""
+    """A name that is taken by another owner. Only the issuer's part needs it, and the cluster has
+    everything else."""
 
     async def taken(self, bench, kind, name):
-        """By somebody else, and long known, when there is something to be done for members."""
+        """Another owner has taken it, and it was known long before members need something."""
         theirs = {"metadata": {"name": name, "namespace": "default"}, "mine": {}}
         bench.kube.put(kind, theirs)
         await a_while(bench, 200)
@@ -400,7 +401,7 @@ class TestTakenLater:
         await a_while(bench, 20)
 
     @pytest.mark.parametrize("kind", [SECRETS, CERTIFICATES])
-    async def test_the_cluster_goes_on_and_says_so(self, settled, kind):
+    async def test_the_cluster_continues_and_says_so(self, settled, kind):
         settled.nodes.issuer.running = False
         for taken in (SECRETS, CERTIFICATES):
             settled.kube.remove(taken, "default", "a-peer-issued")
@@ -424,7 +425,7 @@ class TestTakenLater:
 
 
 class TestRenewal:
-    async def test_it_is_taken_up_at_once_and_without_a_restart(self, settled):
+    async def test_it_is_used_at_once_and_without_a_restart(self, settled):
         pods = {name: settled.kube.live(PODS, name)["metadata"]["uid"] for name in ("a-0", "a-1")}
         before = {name: leaf(settled, name) for name in LEAVES}
         for name in NAMES:
@@ -436,7 +437,7 @@ class TestRenewal:
             assert settled.kube.live(PODS, name)["metadata"]["uid"] == uid
         assert settled.events.reasons().count("CertificateTaken") == 4
 
-    async def test_one_that_cannot_be_used_stays_where_it_is(self, settled):
+    async def test_an_unusable_certificate_is_not_copied(self, settled):
         before = data(settled, "a-server-tls")
         settled.nodes.issuer.spoils = {"tls.key": b"mine"}
         settled.nodes.issuer.issue("a-server-issued")
@@ -445,7 +446,7 @@ class TestRenewal:
         assert "a-server-issued: tls.key" in settled.condition("Blocked")["message"]
         assert settled.condition("Available")["status"] == "True"
 
-    async def test_no_key_is_told_to_anybody(self, settled, caplog):
+    async def test_no_key_is_logged_or_reported(self, settled, caplog):
         caplog.set_level(logging.DEBUG)
         settled.nodes.issuer.issue("a-server-issued")
         await settled.run()
@@ -470,9 +471,9 @@ class TestAnotherAuthority:
     async def test_every_certificate_in_use_is_trusted_by_all_members_at_each_step(
         self, settled, times
     ):
-        """Kubelets and applications may be late by the overlap: what was there so long ago is still
-        shown, and no more is trusted than then. Also where a third authority comes before the first
-        has gone."""
+        """Kubelets and applications may be late by the overlap: they may still show what existed
+        then, and trust no more than what existed then. Also if a third authority comes before the
+        first is gone."""
         await self.replaced(settled)
         seen = []
         ends = settled.clock.now + 4 * OVERLAP * times
@@ -516,7 +517,7 @@ class TestAnotherAuthority:
 
     async def test_it_goes_no_further_while_a_member_does_not_trust_it_yet(self, settled):
         before = {name: leaf(settled, name) for name in LEAVES}
-        settled.nodes.readiness = False  # the first pod that is restarted does not come up again
+        settled.nodes.readiness = False  # the first restarted pod does not become Ready
         await self.replaced(settled)
         await a_while(settled, 3 * OVERLAP)
         assert {name: leaf(settled, name) for name in LEAVES} == before
@@ -525,7 +526,7 @@ class TestAnotherAuthority:
         await a_while(settled, 4 * OVERLAP)
         assert leaf(settled, "a-peer-tls") != before["a-peer-tls"]
 
-    async def test_files_that_no_pod_mounts_any_more_go_with_the_next_write(self, settled):
+    async def test_files_that_no_pod_mounts_are_removed_with_the_next_write(self, settled):
         await self.replaced(settled)
         await a_while(settled, 4 * OVERLAP)
         await settled.run()
@@ -533,7 +534,7 @@ class TestAnotherAuthority:
         await settled.run()
         assert len([one for one in data(settled, "a-server-tls") if "server-ca-" in one]) == 1
 
-    async def test_everybody_trusts_it_before_anybody_shows_what_it_has_signed(self, settled):
+    async def test_everybody_trusts_it_before_anybody_shows_a_certificate_of_it(self, settled):
         old = leaf(settled, "a-server-tls")
         new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
         await self.replaced(settled)
@@ -563,9 +564,7 @@ class TestAnotherAuthority:
         assert settled.condition("Rotating") is None
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
 
-    async def test_renewals_that_come_one_after_the_other_restart_no_member_more_often(
-        self, settled
-    ):
+    async def test_renewals_one_after_the_other_restart_no_member_more_often(self, settled):
         settled.nodes.issuer.rotate()
         for name in NAMES:
             settled.nodes.issuer.issue(name)
@@ -576,8 +575,11 @@ class TestAnotherAuthority:
         assert settled.kube.calls["delete Pod"] == 6
         assert len(bundle(settled, "a-server-tls")) == 1
 
-    async def test_old_trust_stays_while_one_certificate_of_it_is_in_use(self, settled):
-        """cert-manager renews each when it is due, not all when the authority changes."""
+    async def test_the_old_authority_stays_trusted_while_one_of_its_certificates_is_used(
+        self, settled
+    ):
+        """cert-manager renews each certificate when it is due, not all of them when the authority
+        changes."""
         settled.nodes.issuer.rotate()
         settled.nodes.issuer.issue("a-server-issued")
         await a_while(settled, 4 * OVERLAP)
@@ -586,7 +588,7 @@ class TestAnotherAuthority:
         assert len(bundle(settled, "a-client-tls")) == 2
         assert len(bundle(settled, "a-server-tls")) == 2
 
-    async def test_expiry_shows_in_the_status(self, settled):
+    async def test_expiry_is_in_the_status(self, settled):
         ends = {one["secret"]: one["ends"] for one in settled.status["certificates"]}
         settled.clock.now += 60 * DAY
         settled.nodes.issuer.issue("a-server-issued")
@@ -596,7 +598,7 @@ class TestAnotherAuthority:
         assert after["a-peer-tls"] == ends["a-peer-tls"]
 
 
-async def test_what_has_changed_since_it_was_looked_at_is_not_taken(settled):
+async def test_a_change_since_the_last_look_is_not_copied(settled):
     issuer, kube = settled.nodes.issuer, settled.kube
     cluster = parse_cluster(settled.body)
     need = next(one for one in issued(cluster) if one.role == "server")
@@ -616,12 +618,12 @@ async def test_what_has_changed_since_it_was_looked_at_is_not_taken(settled):
     assert isinstance(applied, Outdated)
 
 
-async def test_a_cluster_that_goes_is_forgotten(settled):
+async def test_a_deleted_cluster_is_forgotten(settled):
     settled.kube.remove(ETCD_CLUSTERS, *KEY)
     assert await settled.once() is None
 
 
-async def test_certificates_of_clusters_that_are_gone_were_kept_for_ever(settled):
+async def test_certificates_of_deleted_clusters_were_remembered_for_good(settled):
     assert settled.store.keys(CERTIFICATES)
     for name in made(settled, CERTIFICATES):
         settled.kube.remove(CERTIFICATES, KEY[0], name)

@@ -27,8 +27,9 @@ runpy.run_module({program!r}, run_name="__main__")
 @pytest.mark.parametrize(
     ("program", "code"), [("etcd_operator.backup", 3), ("etcd_operator.restore", 2)]
 )
-def test_a_job_that_is_done_was_aborted_at_its_end(program: str, code: int) -> None:
-    """By a thread of obstore that wanted the interpreter while it ended: so it does not end."""
+def test_a_finished_job_was_aborted_at_its_exit(program: str, code: int) -> None:
+    """A thread of obstore wanted the interpreter while that shut down. So the interpreter is not
+    shut down."""
     command = [sys.executable, "-c", WATCHED.format(program=program)]
     ordered_nothing = {"PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -60,11 +61,11 @@ def ended(result: Any, word: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize(("result", "code"), ENDED)
-def test_a_backup_whose_word_found_no_room_was_made_again_without_end(
+def test_a_backup_that_could_not_write_its_message_was_repeated_without_end(
     result: Any, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a node without room on its disk: the Job was over, nobody knew what it had stored, and the
-    next one was made at once. One that fails is tried a few times, and told."""
+    """The node's disk was full. The Job was over, nothing said what it had stored, and the next one
+    was created at once. A Job that fails is tried a few times, and reported."""
     assert ended(result, "/dev/full", monkeypatch) == code
 
 

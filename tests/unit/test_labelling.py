@@ -26,7 +26,7 @@ def labels(bench: Bench) -> dict[str, str]:
     return {name: one["metadata"]["labels"].get(naming.MEMBER_ID, "") for name, one in pods.items()}
 
 
-async def test_each_pod_says_which_member_it_is_and_is_written_once(bench):
+async def test_each_pod_is_labelled_with_its_member_once(bench):
     bench.declare()
     await bench.run()
 
@@ -66,7 +66,7 @@ async def test_no_pass_waits_for_a_label(bench, monkeypatch):
     assert all(labels(bench).values())
 
 
-async def test_what_is_refused_is_said_once_and_not_asked_again(bench, monkeypatch, caplog):
+async def test_a_refusal_is_logged_once_and_not_tried_again(bench, monkeypatch, caplog):
     asked = refuse(bench, monkeypatch, Rejected("no, 403", status=403))
     bench.declare()
     await bench.run()
@@ -105,7 +105,7 @@ async def test_refused_pods_were_remembered_long_after_they_were_gone(bench, mon
     assert not labelling._refused
 
 
-async def test_a_cluster_that_was_deleted_was_remembered_for_its_refused_pods(bench, monkeypatch):
+async def test_a_deleted_cluster_was_remembered_for_its_refused_pods(bench, monkeypatch):
     refuse(bench, monkeypatch, Rejected("no, 403", status=403))
     bench.declare()
     await bench.run()
@@ -116,7 +116,7 @@ async def test_a_cluster_that_was_deleted_was_remembered_for_its_refused_pods(be
     assert not bench.reconciler._labels._refused
 
 
-async def test_a_pod_that_is_gone_is_nothing_to_warn_of(bench, monkeypatch, caplog):
+async def test_a_deleted_pod_is_no_reason_for_a_warning(bench, monkeypatch, caplog):
     refuse(bench, monkeypatch, Rejected("gone", status=404))
     bench.declare()
     await bench.run()
@@ -124,7 +124,7 @@ async def test_a_pod_that_is_gone_is_nothing_to_warn_of(bench, monkeypatch, capl
     assert logging.WARNING not in [one.levelno for one in caplog.records]
 
 
-async def test_no_answer_is_made_up_for_by_a_later_pass(bench, monkeypatch):
+async def test_after_no_answer_a_later_pass_tries_again(bench, monkeypatch):
     with monkeypatch.context() as meanwhile:
         refuse(bench, meanwhile, Unavailable("no answer"))
         bench.declare()
@@ -137,7 +137,7 @@ async def test_no_answer_is_made_up_for_by_a_later_pass(bench, monkeypatch):
     assert all(labels(bench).values())
 
 
-async def test_while_a_webhook_was_down_every_pass_asked_for_every_label(bench, monkeypatch):
+async def test_while_a_webhook_was_down_every_pass_wrote_every_label(bench, monkeypatch):
     bench.declare()
     await bench.run()
     without_labels(bench)
@@ -152,7 +152,7 @@ async def test_while_a_webhook_was_down_every_pass_asked_for_every_label(bench, 
 async def test_labels_of_a_fleet_that_hung_at_a_webhook_kept_the_lease_from_being_renewed(
     bench, monkeypatch
 ):
-    """They took all connections to the API server."""
+    """They used up all connections to the API server."""
     bench.declare()
     await bench.run()
     without_labels(bench)
@@ -177,7 +177,7 @@ async def test_labels_of_a_fleet_that_hung_at_a_webhook_kept_the_lease_from_bein
 
 
 def without_labels(bench: Bench) -> None:
-    """As an operator of before left them, seen by a new one."""
+    """Pods as an older operator left them, seen by a new one."""
     for name, pod in bench.kube.objects.items():
         if name[0] is PODS:
             del pod["metadata"]["labels"][naming.MEMBER_ID]

@@ -29,7 +29,7 @@ def modules(*roots: Path) -> list[Path]:
 
 @functools.cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All that a module consists of."""
+    """Every AST node of a module."""
     return tuple(ast.walk(ast.parse(path.read_text())))
 
 
@@ -44,8 +44,8 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_each_target_of_make_that_a_reader_is_sent_to_is_there() -> None:
-    """The Dockerfile sent them to one that was not."""
+def test_every_make_target_that_is_mentioned_exists() -> None:
+    """The Dockerfile mentioned one that did not."""
     pages = [ROOT / "Dockerfile", ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     pages += (ROOT / "tests").rglob("README.md")
     named = {name for page in pages for name in TARGET.findall(page.read_text())}
@@ -75,7 +75,7 @@ def test_the_standard_library_is_found_from_the_root_of_the_repository() -> None
 
 @pytest.mark.parametrize("package", ["start", "recover"])
 def test_start_imports_no_packages_but_our_two(package: str) -> None:
-    """Every pod start waits for its imports; and the image may lack nothing that it needs."""
+    """Every pod start waits for its imports, and the image must contain everything it needs."""
     code = (
         f"import sys, etcd_operator.{package}.__main__\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
@@ -137,7 +137,7 @@ def test_a_job_says_why_it_ends_before_it_does(module: str, code: int, words: st
     ],
 )
 def test_a_job_does_not_load_what_it_seldom_needs(job: str, spared: set[str]) -> None:
-    """A small backup takes less time than these do."""
+    """A small backup takes less time than these imports."""
     code = f"import sys, etcd_operator.{job}.__main__; print(*sys.modules)"
     environment = {"PYTHONPATH": os.pathsep.join(_roots())}
     found = subprocess.run(

@@ -87,7 +87,7 @@ def test_what_no_register_could_have_answered_is_rejected(name: str):
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Operation]:
-    """Up to six operations on one key, no moment twice, no value put twice."""
+    """Up to six operations on one key. All times and all written values are different."""
     count = draw(st.integers(2, 6))
     moments = draw(st.permutations(range(2 * count)))
     kinds = draw(
@@ -111,7 +111,7 @@ def test_it_agrees_with_the_definition(history: list[Operation]):
 
 
 def by_definition(history: list[Operation]) -> bool:
-    """Is there an order, true to time, in which a register gives these answers?"""
+    """Whether some order, consistent with the times, explains the answers of a register."""
     unknown = [one for one in history if one.answered is None]
     certain = [one for one in history if one.answered is not None]
     chosen = [
@@ -160,7 +160,7 @@ def test_the_longest_wait_counts_from_the_first_try_that_was_in_vain():
 
 
 def test_one_client_that_hangs_is_noticed_while_the_others_are_served():
-    """It was not: any acknowledged put of anybody ended the wait of all."""
+    """It was not noticed: an acknowledged put of any client ended the wait of all."""
     served = [replace(put(f"{at}", at, at + 0.1), client=1) for at in range(1, 60)]
     hangs = [replace(put(f"h{at}", at, None), client=2) for at in range(5, 40)]
     back = replace(put("back", 40, 41), client=2)

@@ -19,7 +19,7 @@ HOST_MOUNTS = """\
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What one look after the other finds, the last for ever."""
+    """What the looks find, one after the other; the last result is repeated."""
     looks: list[list[str]] = []
     monkeypatch.setattr(leavings, "found", lambda: looks.pop(0) if len(looks) > 1 else looks[0])
     return looks

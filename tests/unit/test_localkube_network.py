@@ -40,7 +40,7 @@ def test_kind_gives_the_same_minor_of_kubernetes() -> None:
 
 
 def test_the_oldest_versions_are_those_that_charts_and_pages_name() -> None:
-    """They were claimed to be supported, and were never run."""
+    """They were said to be supported, but were never run."""
     kubernetes, helm = (versions.pinned(f"{one}_OLDEST")[1:] for one in ("KUBERNETES", "HELM"))
     minor = kubernetes.rpartition(".")[0]
     charts = [path.read_text() for path in (REPOSITORY / "charts").glob("*/Chart.yaml")]

@@ -13,7 +13,7 @@ from localkube import processes
 from localkube.processes import Process
 from localkube.shell import ClusterError
 
-# Outliving the one who started them is what these processes are for.
+# These processes are meant to outlive the one that started them.
 pytestmark = pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 
 NAME = "sleeper"

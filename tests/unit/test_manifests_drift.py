@@ -1,7 +1,7 @@
-"""Drift: what the API server and others add does not count, what somebody alters does.
+"""Drift: what the API server and others add does not count, what somebody changes does.
 
-Both directions matter: drift that is missed leaves a cluster altered, and false drift is a write
-that repeats for ever.
+Both directions matter: missed drift leaves a cluster changed, and false drift is a write that
+repeats for good.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Path = tuple[str | int, ...]
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Paths of everything in a manifest that is not a container of more."""
+    """Paths of all values in a manifest that contain no others."""
     if isinstance(value, dict) and value:
         for key, one in value.items():
             yield from leaves(one, (*path, key))
@@ -114,7 +114,7 @@ def test_every_object_and_list_that_someone_takes_away_is_found(manifest: dict[s
     ] == []
 
 
-def test_where_it_differs_is_said_as_a_path() -> None:
+def test_a_difference_is_reported_as_a_path() -> None:
     manifest = stateful_set(parse_cluster(body(3)), replicas=3, operator_image="x")
     live = with_defaults(manifest)
     live["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["periodSeconds"] = 9
@@ -173,7 +173,7 @@ def test_an_element_that_is_gone_is_named() -> None:
         ),
     ],
 )
-def test_what_was_added_or_respelled_is_no_drift(live: dict, manifest: dict) -> None:
+def test_added_fields_and_other_spellings_are_not_drift(live: dict, manifest: dict) -> None:
     assert drift(live, manifest) is None
 
 
@@ -207,12 +207,12 @@ def test_what_was_added_or_respelled_is_no_drift(live: dict, manifest: dict) -> 
         ),
     ],
 )
-def test_what_was_altered_is_found(live: dict, manifest: dict, where: str) -> None:
+def test_a_change_is_found(live: dict, manifest: dict, where: str) -> None:
     assert drift(live, manifest) == where
 
 
-def test_a_selector_with_one_more_label_would_select_nobody() -> None:
-    """The headless Service would lose every member's name."""
+def test_a_selector_with_one_more_label_would_select_no_pod() -> None:
+    """The headless Service would lose the name of every member."""
     _, headless, _, client = rendered(parse_cluster(body(3)))
     for service in (headless, client):
         live = with_defaults(service)

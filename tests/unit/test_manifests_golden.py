@@ -142,7 +142,7 @@ def certificates(cluster: EtcdCluster) -> list[dict[str, Any]]:
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors: each object reads by itself."""
+    """Without anchors, so that each object can be read by itself."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -221,7 +221,7 @@ def test_an_object_as_the_api_server_stores_it_shows_no_drift(case: str) -> None
 def test_start_in_every_pod_understands_its_settings_and_knows_its_place_in_the_record(
     case: str,
 ) -> None:
-    """etcd refuses an initial cluster that does not name the member as it advertises itself."""
+    """etcd refuses an initial cluster in which the member has another URL than it advertises."""
     cluster = parse_cluster(CASES[case])
     secret, _, manifest, _ = rendered(cluster)
     record = load_bootstrap(secret["stringData"]["bootstrap"])
@@ -286,7 +286,7 @@ class TestStatefulSet:
         assert "args" not in etcd
 
     def test_no_pod_waits_for_the_key(self) -> None:
-        """Pods with data start while the operator and its Secret are gone."""
+        """Pods with data start even while the operator and its Secret are gone."""
         (key,) = [one for one in self.pod()["volumes"] if one["name"] == naming.KEY_VOLUME]
 
         assert key["secret"]["optional"] is True
@@ -297,7 +297,7 @@ class TestStatefulSet:
         assert len(set(names)) == len(names)
         return {one["name"]: one["value"] for one in etcd["env"]}
 
-    def test_etcdctl_in_the_pod_is_let_in_without_a_flag(self) -> None:
+    def test_etcdctl_in_the_pod_needs_no_flags(self) -> None:
         found = self.environment()
 
         assert {name: path for name, path in found.items() if name.startswith("ETCDCTL_")} == {
@@ -307,7 +307,7 @@ class TestStatefulSet:
         }
 
     def test_no_variable_stands_for_a_flag_that_people_give_to_etcdctl(self) -> None:
-        """It refuses to run with both."""
+        """etcdctl refuses to run with both."""
         assert "ETCDCTL_ENDPOINTS" not in self.environment()
         for tls in (PLAINTEXT, STATIC):
             assert set(self.environment(TLS=tls)) == {"GOTRACEBACK"}

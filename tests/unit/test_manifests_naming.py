@@ -54,7 +54,7 @@ def test_a_pod_belongs_to_one_cluster_only(cluster: str, other: str, ordinal: in
     ],
 )
 def test_a_hostile_name_has_no_ordinal(name: str) -> None:
-    """Members of etcd call themselves whatever they like."""
+    """Members of etcd can have any name."""
     assert naming.ordinal_of("c", name) is None
 
 

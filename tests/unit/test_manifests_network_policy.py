@@ -161,7 +161,7 @@ class TestPeersThatCannotBe:
         ids=str,
     )
     def test_are_refused_by_path(self, peer: dict, path: str, words: str) -> None:
-        """The API server would refuse the policy as a whole, and say so of another object."""
+        """The API server would refuse the whole policy, and report it for another object."""
         with pytest.raises(RefusedCluster) as caught:
             policy(clients=[peer])
 
@@ -171,7 +171,7 @@ class TestPeersThatCannotBe:
 
 
 class TestThePlanner:
-    def test_makes_one_while_the_pods_start_and_none_where_nobody_knows_the_operator(self) -> None:
+    def test_creates_one_while_the_pods_start_but_not_without_the_operators_labels(self) -> None:
         world = World(body(3))
         without = formed(3)
         world.operator = OPERATOR
@@ -183,13 +183,13 @@ class TestThePlanner:
         assert world.objects["NetworkPolicy", "c"]["spec"] == policy()["spec"]
         assert "NetworkPolicy c" not in labels(without.history)
 
-    def test_leaves_one_as_it_is_when_they_are_switched_off(self) -> None:
+    def test_leaves_an_existing_one_when_they_are_turned_off(self) -> None:
         world = formed(3)
         live = with_defaults(policy())
 
         assert decide(replace(world.observe(), network_policy=live)) == Settled()
 
-    def test_an_edit_of_the_spec_alters_it_and_restarts_nobody(self) -> None:
+    def test_an_edit_of_the_spec_changes_it_without_a_restart(self) -> None:
         world = formed(3)
         world.operator = OPERATOR
         drive(world)
@@ -201,7 +201,7 @@ class TestThePlanner:
         assert labels(world.history) == ["NetworkPolicy c"]
         assert world.objects["NetworkPolicy", "c"]["spec"] == policy(clients=[])["spec"]
 
-    def test_another_owners_is_left_alone_and_keeps_nothing_up(self) -> None:
+    def test_another_owners_policy_is_left_alone_and_blocks_nothing(self) -> None:
         world = World(body(3))
         world.operator = OPERATOR
         world.foreign = (Foreign("NetworkPolicy", "c", "nobody (it has no owner)"),)
@@ -215,7 +215,7 @@ class TestThePlanner:
 
 class TestDrift:
     @pytest.mark.parametrize("access", [{}, {"clients": [], "metrics": [WEB, NET]}], ids=str)
-    def test_what_the_api_server_stores_is_none(self, access: dict) -> None:
+    def test_what_the_api_server_stores_is_not_drift(self, access: dict) -> None:
         found = policy(**access)
 
         assert drift(with_defaults(found), found) is None
@@ -263,7 +263,7 @@ class TestDrift:
 
 
 def stored(manifest: Manifest) -> Manifest:
-    """As the API server keeps it: without empty lists, labels and nulls."""
+    """As the API server stores it: without empty lists, labels and nulls."""
 
     def kept(value: Any) -> Any:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`status.memberStatus`, by which a human chooses a survivor; it never causes a write alone."""
+"""`status.memberStatus`, by which a human chooses a survivor. It never causes a write by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDS = [one["id"] for one in AT_REST]
 
 
 def silent(*answers: int, **said: Any) -> Observation:
-    """No quorum answers; these members say that they have no leader."""
+    """No quorum answers, and these members say that they have no leader."""
     statuses = {
         ordinal: replace(SEEN.statuses[ordinal], **({"leader_id": 0} | said)) for ordinal in answers
     }
@@ -36,12 +36,12 @@ def with_status(seen: Observation, ordinal: int, **said: Any) -> Observation:
 
 
 class TestWhileAQuorumAnswers:
-    def test_every_listed_member_is_told(self) -> None:
+    def test_every_listed_member_is_reported(self) -> None:
         assert [one["name"] for one in AT_REST] == ["c-0", "c-1", "c-2"]
         assert sorted(one["role"] for one in AT_REST) == ["leader", "voter", "voter"]
         assert [one["version"] for one in AT_REST] == ["3.7.3"] * 3
 
-    def test_what_moves_by_itself_is_not_there(self) -> None:
+    def test_figures_that_change_by_themselves_are_left_out(self) -> None:
         busy = replace(
             SEEN,
             statuses={
@@ -54,7 +54,7 @@ class TestWhileAQuorumAnswers:
         assert not any(one.keys() & FIGURES for one in AT_REST)
 
     @pytest.mark.parametrize("misses", [0, 1, 2])
-    def test_a_question_that_was_missed_changes_nothing(self, misses: int) -> None:
+    def test_a_missed_answer_changes_nothing(self, misses: int) -> None:
         statuses = {one: said for one, said in SEEN.statuses.items() if one != misses}
 
         assert member_status(replace(SEEN, statuses=statuses), AT_REST) == AT_REST
@@ -65,7 +65,7 @@ class TestWhileAQuorumAnswers:
 
         assert member_status(replace(SEEN, etcd=turned), AT_REST) == AT_REST
 
-    def test_figures_of_an_outage_go_when_it_is_over(self) -> None:
+    def test_figures_from_an_outage_are_removed_when_it_is_over(self) -> None:
         during = member_status(silent(0, 1), AT_REST)
 
         assert member_status(SEEN, during) == AT_REST
@@ -77,7 +77,7 @@ class TestWhileAQuorumAnswers:
 
         assert told(replace(SEEN, etcd=view))["c-0"]["role"] == "learner"
 
-    def test_one_that_has_not_started_has_no_name_of_its_own_and_no_version(self) -> None:
+    def test_a_member_that_has_not_started_has_no_name_and_no_version(self) -> None:
         assert SEEN.etcd is not None
         view = replace(
             SEEN.etcd,
@@ -88,7 +88,7 @@ class TestWhileAQuorumAnswers:
             {"name": "c-3", "id": "0000000000000007", "role": "learner"}
         ]
 
-    def test_one_that_is_no_pods(self) -> None:
+    def test_a_member_without_a_pod(self) -> None:
         assert SEEN.etcd is not None
         stranger = Member(7, "mine", ("http://elsewhere:2380",), learner=False)
         view = replace(SEEN.etcd, members=(*SEEN.etcd.members, stranger))
@@ -99,7 +99,7 @@ class TestWhileAQuorumAnswers:
             "role": "voter",
         }
 
-    def test_what_another_member_at_its_ordinal_says_is_not_its_own(self) -> None:
+    def test_the_status_of_another_member_at_its_ordinal_is_ignored(self) -> None:
         seen = with_status(SEEN, 0, member_id=7, version="3.6.16")
 
         assert told(seen)["c-0"]["version"] == "3.7.3"
@@ -114,7 +114,7 @@ class TestWhileAQuorumAnswers:
 
 
 class TestWithoutAQuorum:
-    def test_those_that_answer_have_their_figures(self) -> None:
+    def test_members_that_answer_have_figures(self) -> None:
         found = told(silent(0, 2, term=5, applied_index=812, db_size=4096))
 
         assert found["c-0"] == {
@@ -128,20 +128,20 @@ class TestWithoutAQuorum:
         }
         assert found["c-2"]["appliedIndex"] == 812
 
-    def test_those_that_do_not_are_as_last_known(self) -> None:
+    def test_members_that_do_not_answer_are_as_last_known(self) -> None:
         assert told(silent(0, 2))["c-1"] == AT_REST[1]
 
-    def test_who_answered_once_keeps_the_figures(self) -> None:
+    def test_a_member_that_answered_once_keeps_its_figures(self) -> None:
         during = member_status(silent(0, 2), AT_REST)
 
         assert member_status(silent(0), during) == during
         assert member_status(silent(), during) == during
 
-    def test_a_leader_that_has_none_any_more_is_a_voter(self) -> None:
+    def test_a_former_leader_without_a_leader_is_a_voter(self) -> None:
         assert AT_REST[0]["role"] == "leader"
         assert told(silent(0))["c-0"]["role"] == "voter"
 
-    def test_one_that_leads_and_is_not_heard(self) -> None:
+    def test_a_member_that_still_leads(self) -> None:
         found = told(silent(0, leader_id=SEEN.statuses[0].member_id))
 
         assert found["c-0"]["role"] == "leader"
@@ -149,19 +149,19 @@ class TestWithoutAQuorum:
     def test_a_learner_stays_one(self) -> None:
         assert told(silent(2, learner=True))["c-2"]["role"] == "learner"
 
-    def test_terms_that_rise_by_themselves_are_no_news(self) -> None:
+    def test_a_term_that_rises_alone_is_not_written(self) -> None:
         during = member_status(silent(0, term=5, applied_index=812), AT_REST)
 
         assert member_status(silent(0, term=99, applied_index=812), during) == during
         assert told(silent(0, term=99, applied_index=813), during)["c-0"]["term"] == 99
 
-    def test_without_a_status_from_before_those_that_answer_are_told(self) -> None:
+    def test_without_an_earlier_status_the_members_that_answer_are_reported(self) -> None:
         found = told(silent(0), before=())
 
         assert list(found) == ["c-0"]
         assert found["c-0"]["id"] == IDS[0]
 
-    def test_one_of_another_cluster_is_not_counted_in(self) -> None:
+    def test_a_member_of_another_cluster_is_left_out(self) -> None:
         assert told(silent(0, cluster_id=7)) == {one["name"]: one for one in AT_REST}
 
     def test_a_paused_cluster_whose_etcd_is_not_asked_keeps_all(self) -> None:

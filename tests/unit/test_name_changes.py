@@ -72,7 +72,7 @@ async def listening(tables):
 
 
 async def heard(changes, *clusters):
-    """The marks of Secret `s` once there is a watch, with nothing left to look at."""
+    """The marks of Secret `s` once there is a watch, and nothing is left to reconcile."""
     for cluster in clusters:
         changes.mark(SECRETS, cluster, "s")
     await asyncio.sleep(0.01)
@@ -81,7 +81,7 @@ async def heard(changes, *clusters):
 
 
 @jumping
-async def test_what_was_read_before_there_was_a_watch_is_not_good_for_ever(tables):
+async def test_what_was_read_before_the_watch_began_has_no_mark(tables):
     async with listening(tables) as changes:
         assert changes.mark(SECRETS, A, "s") is None
         await asyncio.sleep(0.01)
@@ -90,7 +90,7 @@ async def test_what_was_read_before_there_was_a_watch_is_not_good_for_ever(table
 
 
 @jumping
-async def test_a_secret_that_changes_has_another_mark_and_its_clusters_are_looked_at(tables):
+async def test_a_changed_secret_has_another_mark_and_its_clusters_are_reconciled(tables):
     async with listening(tables) as changes:
         [before, same] = await heard(changes, A, B)
         assert before == same
@@ -100,7 +100,7 @@ async def test_a_secret_that_changes_has_another_mark_and_its_clusters_are_looke
 
 
 @jumping
-async def test_no_other_secret_and_no_bookmark_wakes_anybody(tables):
+async def test_another_secret_or_a_bookmark_triggers_no_pass(tables):
     async with listening(tables) as changes:
         [before] = await heard(changes, A)
         for name in ("of-somebody-else", ""):
@@ -121,7 +121,7 @@ async def test_a_namespace_has_one_watch_only_while_a_cluster_names_a_secret_the
 
 
 @jumping
-async def test_a_certificate_is_no_secret_of_its_name(tables):
+async def test_a_certificate_is_not_mistaken_for_a_secret_of_the_same_name(tables):
     async with listening(tables) as changes:
         [before] = await heard(changes, A)
         changes.mark(CERTIFICATES, B, "s")
@@ -135,7 +135,7 @@ async def test_a_certificate_is_no_secret_of_its_name(tables):
 
 
 @jumping
-async def test_an_api_that_nobody_serves_is_listened_to_once_it_is_there(tables, caplog):
+async def test_a_resource_that_is_not_served_yet_is_watched_once_it_is(tables, caplog):
     caplog.set_level(logging.INFO)
     tables.refusals = [Rejected("the server could not find the resource", status=404)] * 3
     async with listening(tables) as changes:
@@ -146,7 +146,7 @@ async def test_an_api_that_nobody_serves_is_listened_to_once_it_is_there(tables,
 
 
 @jumping
-async def test_a_watch_that_ends_goes_on_where_it_ended_and_nothing_is_read_for_it(tables):
+async def test_a_watch_continues_where_it_ended_and_nothing_is_read_again(tables):
     async with listening(tables) as changes:
         before = await heard(changes, A)
         await tables.tell("ns", Change("", 17))
@@ -171,7 +171,7 @@ async def test_after_a_gap_nothing_counts_as_unchanged(tables):
 
 
 @jumping
-async def test_while_the_api_server_is_away_nobody_would_tell(tables):
+async def test_while_the_api_server_is_away_there_is_no_mark(tables):
     async with listening(tables) as changes:
         await heard(changes, A)
         tables.refusals = [Unavailable("away")] * 4
@@ -183,7 +183,7 @@ async def test_while_the_api_server_is_away_nobody_would_tell(tables):
 
 
 @jumping
-async def test_a_role_without_the_right_is_told_once_and_not_asked_over_and_over(tables, caplog):
+async def test_a_missing_right_is_logged_once_and_not_tried_over_and_over(tables, caplog):
     caplog.set_level(logging.INFO)
     tables.refusals = [Rejected("secrets is forbidden", status=403)] * 100
     async with listening(tables) as changes:
@@ -197,7 +197,7 @@ async def test_a_role_without_the_right_is_told_once_and_not_asked_over_and_over
 
 
 @jumping
-async def test_a_namespace_that_nobody_asks_about_is_let_go_and_can_be_asked_about_again(tables):
+async def test_the_watch_of_an_unused_namespace_ends_and_can_begin_again(tables):
     async with listening(tables) as changes:
         await heard(changes, A)
         await asyncio.sleep(name_changes.IDLE_SECONDS)
@@ -211,7 +211,7 @@ async def test_a_namespace_that_nobody_asks_about_is_let_go_and_can_be_asked_abo
 
 
 @jumping
-async def test_a_list_that_is_allowed_and_a_watch_that_is_not_were_asked_for_every_second(tables):
+async def test_a_list_that_is_allowed_and_a_watch_that_is_not_were_requested_every_second(tables):
     tables.refused_watch = Rejected("may not watch secrets", status=403)
     async with listening(tables) as changes:
         for _ in range(60):

@@ -32,7 +32,7 @@ from etcd_stateful.observed.members import Alarm
 
 
 class World:
-    """A cluster that is brought to rest by the real planner and applier."""
+    """A cluster that the real planner and applier have brought to rest."""
 
     def __init__(self, **spec):
         self.clock = FakeClock()
@@ -112,7 +112,7 @@ async def test_a_settled_cluster_in_full(settled):
 
 
 class TestCost:
-    async def test_a_settled_cluster_reads_nothing_and_asks_nobody(self, settled):
+    async def test_a_settled_cluster_needs_no_request_at_all(self, settled):
         for _ in range(20):
             seen = await settled.see(quiet=True)
             assert not seen.fresh
@@ -136,7 +136,7 @@ class TestCost:
         assert again.observation == fresh.observation
         assert 0 < again.next_sweep <= fresh.next_sweep
 
-    async def test_not_quiet_means_fresh(self, settled):
+    async def test_a_look_that_is_not_quiet_is_fresh(self, settled):
         assert (await settled.see(quiet=False)).fresh
 
     @pytest.mark.parametrize("change", ["ready", "generation", "new pod", "in start"])
@@ -155,7 +155,7 @@ class TestCost:
         assert (await settled.see(quiet=True)).fresh
 
     async def test_a_pod_that_was_only_touched_does_not(self, settled):
-        """Annotations of others and the passing of time say nothing of etcd."""
+        """Annotations of others and the passing of time say nothing about etcd."""
         pod = settled.kube.live(PODS, "a-1")
         pod["metadata"].setdefault("annotations", {})["theirs"] = "1"
         settled.kube.put(PODS, pod)
@@ -176,7 +176,7 @@ class TestCost:
 
 
 class TestNames:
-    """Names are looked up with the API server before they count as free."""
+    """Names are looked up at the API server before they count as free."""
 
     async def test_of_children_and_claims_are_read_once(self, world):
         await world.see()
@@ -270,8 +270,8 @@ class TestNames:
         await world.see()
         assert "get PersistentVolumeClaim" not in world.kube.calls
 
-    async def test_a_store_that_lags_behind_is_no_absence(self, world):
-        """Right after a start: the object is there, its event has not come."""
+    async def test_an_object_that_the_store_does_not_have_yet_is_found(self, world):
+        """Right after a start the object exists, but its event has not arrived."""
         await world.rest()
         world.observer._store = world.finder._store = Store()
         seen = await world.seen()
@@ -322,8 +322,9 @@ class TestOwners:
         settled.kube.put(PODS, pod)
         assert len((await settled.seen()).pods) == 3
 
-    async def test_a_jobs_pod_is_none_that_a_stateful_set_has_left(self, settled):
-        """It never stops of itself being there, and the Job would wait for ever to be deleted."""
+    async def test_the_pod_of_a_job_does_not_count_as_left_by_a_stateful_set(self, settled):
+        """It does not stop just because it exists, and the Job would wait for good to be
+        deleted."""
         pod = copy.deepcopy(settled.kube.live(PODS, "a-1"))
         settled.kube.remove(STATEFUL_SETS, "default", "a")
         job = {"kind": "Job", "name": "a-restore", "uid": "j", "controller": True}
@@ -339,7 +340,7 @@ class TestOwners:
 
 
 class TestNodeGone:
-    """Its pod has been pending for an hour by then: the node was drained first."""
+    """By then the pod has been pending for an hour, because the node was drained first."""
 
     def unschedulable(self, settled, words):
         pod = settled.kube.live(PODS, "a-1")
@@ -371,7 +372,7 @@ class TestNodeGone:
         assert not fresh.seen.observation.pod(1).node_gone
         assert await self.is_gone(settled, after=1)
 
-    async def test_one_that_was_back_in_between_counts_anew(self, settled):
+    async def test_a_node_that_was_back_in_between_starts_the_time_again(self, settled):
         self.gone(settled)
         assert not await self.is_gone(settled)
         self.cordoned(settled)
@@ -381,7 +382,7 @@ class TestNodeGone:
 
 
 class TestConfirmed:
-    """The reads before a step that nothing undoes."""
+    """The reads before an irreversible step."""
 
     async def see(self, world):
         return await world.observer.confirm(("default", "a"))
@@ -410,7 +411,7 @@ class TestConfirmed:
         assert (await settled.seen()).hashes == {0: 1, 1: 1, 2: 1}, "of a moment ago"
         assert (await self.see(settled)).seen.observation.hashes == {0: 1, 1: 9, 2: 1}
 
-    async def test_a_pod_whose_label_was_taken_off_is_not_among_them(self, settled):
+    async def test_a_pod_without_its_label_is_not_listed(self, settled):
         settled.kube.watching = False
         pod = settled.kube.live(PODS, "a-1")
         settled.kube.put(PODS, {**pod, "metadata": {**pod["metadata"], "labels": {}}})
@@ -418,7 +419,7 @@ class TestConfirmed:
         assert [one.name for one in fresh.seen.observation.pods] == ["a-0", "a-2"]
 
     async def test_pods_of_a_job_are_among_them(self, settled):
-        """They use the same volumes; what is not listed counts as gone."""
+        """They use the same volumes, and what is not listed counts as gone."""
         settled.kube.watching = False
         for name in ("a-recovery-x7k2p", "a-recovery-9zq4t"):
             metadata = {"name": name, "namespace": "default", "labels": volume_job.labels("a")}
@@ -439,7 +440,7 @@ class TestConfirmed:
         assert (claim.phase, claim.labelled) == ("Lost", False)
         assert claim.resource_version == newer["metadata"]["resourceVersion"]
 
-    async def test_a_claim_that_the_store_never_saw_is_there(self, settled):
+    async def test_a_claim_that_the_store_never_saw_is_found(self, settled):
         settled.store._shelves[CLAIMS] = Store()._shelf(CLAIMS)
         assert len((await self.see(settled)).seen.observation.claims) == 3
 

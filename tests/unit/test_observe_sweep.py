@@ -97,7 +97,7 @@ def network(start, etcd, clock):
 
 
 class TestWhileTlsChanges:
-    async def test_each_member_is_asked_as_its_pod_speaks(self, network, etcd):
+    async def test_each_member_is_connected_to_with_the_scheme_of_its_pod(self, network, etcd):
         levels = (Level.PLAINTEXT, Level.BETWEEN, Level.TLS)
         pods = tuple(
             replace(pod(n), levels=Levels(Level.PLAINTEXT, level)) for n, level in enumerate(levels)
@@ -119,19 +119,19 @@ class TestWhileTlsChanges:
 
 
 class TestAuthentication:
-    async def test_a_refusal_is_told_from_silence(self, network, etcd):
+    async def test_a_refusal_is_told_apart_from_silence(self, network, etcd):
         etcd.denies = "user name is empty"
         seen = (await network.ask(observation(), KEY)).onto(observation())
         assert (seen.etcd, seen.statuses) == (None, {})
         assert seen.denied == "user name is empty"
 
-    async def test_who_tells_its_status_and_denies_the_list_is_told_too(self, network, etcd):
+    async def test_a_member_that_only_denies_the_list_is_reported_too(self, network, etcd):
         etcd.denies_list = "permission denied"
         seen = (await network.ask(observation(), KEY)).onto(observation())
         assert len(seen.statuses) == 3
         assert seen.denied == "permission denied"
 
-    async def test_nobody_asks_for_users_that_nothing_depends_on(self, start, etcd):
+    async def test_users_are_not_requested_if_nothing_depends_on_them(self, start, etcd):
         accounts = FakeAccounts()
         network = Network(start, etcd, FakeClock(), accounts)
         sweep = await network.ask(observation(secret=Secret("1", records.latch(BOOTSTRAP))), KEY)
@@ -152,7 +152,7 @@ async def test_every_member_and_one_list_of_the_leader(network, etcd):
     assert sweep.etcd.cluster_id == BOOTSTRAP.cluster_id
 
 
-async def test_after_a_restart_the_fleet_is_not_asked_at_one_moment_for_ever(network):
+async def test_after_a_restart_requests_to_a_fleet_are_spread(network):
     fleet = [replace(make_cluster(), uid=f"uid-{number}") for number in range(100)]
     first = [await network.ask(observation(cluster=one), KEY) for one in fleet]
     due = sorted(sweep.interval for sweep in first)
@@ -175,7 +175,7 @@ async def test_a_member_that_is_down_is_left_out(network, etcd):
 
 
 class TestALearnerThatRunsAndIsSilent:
-    """On a cluster where nobody writes etcd would keep it waiting for ever: see `sweep`."""
+    """In a cluster without writes, etcd would keep it waiting for good: see `sweep`."""
 
     @pytest.fixture
     def etcd(self, etcd):
@@ -184,7 +184,7 @@ class TestALearnerThatRunsAndIsSilent:
         del etcd.members["10.0.0.2"]
         return etcd
 
-    async def test_is_roused_by_an_entry_in_the_log(self, network, etcd):
+    async def test_is_woken_by_an_entry_in_the_log(self, network, etcd):
         sweep = await network.ask(observation(), KEY)
         assert "alarms 10.0.0.1" in etcd.calls
         assert sweep.calls == 5
@@ -194,7 +194,7 @@ class TestALearnerThatRunsAndIsSilent:
         await network.ask(observation(pods=waits), KEY)
         assert not [one for one in etcd.calls if one.startswith("alarms")]
 
-    async def test_nor_once_it_answers(self, network, etcd):
+    async def test_not_once_it_answers(self, network, etcd):
         etcd.members["10.0.0.2"] = etcd.listed[IDS[2]]
         await network.ask(observation(), KEY)
         assert not [one for one in etcd.calls if one.startswith("alarms")]
@@ -216,20 +216,20 @@ async def test_the_tries_for_a_list_are_bounded(network, etcd):
 
 
 async def test_a_young_pod_does_not_hold_up_the_pass(network, etcd):
-    """etcd takes connections before it serves; the others' tickets must not wait for it."""
+    """etcd accepts connections before it serves, and the others' tickets must not wait for it."""
     pods = (pod(0, age=3.0, ready=False), pod(1, age=300.0))
     await network.ask(observation(pods=pods), KEY)
     assert etcd.patience == {"10.0.0.0": YOUNG_PATIENCE, "10.0.0.1": READ_SECONDS}
 
 
-async def test_a_young_pod_that_is_ready_has_as_much_time_as_any(network, etcd):
-    """An operator that was busy for a quarter of a second heard of none, and had no list."""
+async def test_a_young_pod_that_is_ready_gets_the_usual_time(network, etcd):
+    """An operator that was busy for a quarter of a second heard no member, and had no list."""
     pods = (pod(0, age=3.0), pod(1, age=300.0))
     await network.ask(observation(pods=pods), KEY)
     assert etcd.patience == {"10.0.0.0": READ_SECONDS, "10.0.0.1": READ_SECONDS}
 
 
-async def test_without_a_leader_nobody_is_kept_waiting_for_a_list(network, etcd):
+async def test_without_a_leader_no_list_is_waited_for(network, etcd):
     for address in ("10.0.0.1", "10.0.0.2"):
         del etcd.members[address]
     sweep = await network.ask(observation(), KEY)
@@ -244,7 +244,7 @@ async def test_a_learner_is_not_asked_for_the_list(network, etcd):
     assert "list 10.0.0.0" in etcd.calls
 
 
-async def test_another_cluster_at_a_members_address_is_no_answer_and_told(network, etcd):
+async def test_an_answer_of_another_cluster_does_not_count_and_is_reported(network, etcd):
     etcd.cluster_id ^= 1
     sweep = await network.ask(observation(), KEY)
     assert sweep.etcd is None
@@ -252,7 +252,7 @@ async def test_another_cluster_at_a_members_address_is_no_answer_and_told(networ
     assert sweep.onto(observation()).strangers == dict.fromkeys(range(3), etcd.cluster_id)
 
 
-async def test_a_stranger_had_a_line_in_the_log_at_every_look(network, etcd, clock, caplog):
+async def test_another_cluster_was_logged_at_every_look(network, etcd, clock, caplog):
     etcd.strays = {"10.0.0.2": 0x77}
     for _ in range(100):
         await network.ask(observation(), KEY)
@@ -266,7 +266,8 @@ async def test_a_stranger_had_a_line_in_the_log_at_every_look(network, etcd, clo
 
 
 async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence(network, etcd):
-    """It was taken for silence, and a stray that leads itself is Ready: all seemed to serve."""
+    """It was taken for silence. But a stray that leads itself is Ready, so everything seemed to
+    serve."""
     seen = observation()
     etcd.strays = {"10.0.0.2": 0x77}
 
@@ -277,8 +278,9 @@ async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence
     assert "0000000000000077" in step.message
 
 
-async def test_a_member_of_before_that_has_yet_to_stop_is_no_split_brain(network, etcd):
-    """As after a recovery or a restore in place: its volume's record still names that cluster."""
+async def test_an_old_member_that_has_yet_to_stop_is_not_split_brain(network, etcd):
+    """As after a recovery or a restore in place: its volume's record still names the old
+    cluster."""
     before = (claim(0), claim(1), claim(2, cluster_id=0x77))
     seen = observation(claims=before)
     etcd.strays = {"10.0.0.2": 0x77}
@@ -295,16 +297,17 @@ async def test_two_pods_that_swapped_addresses_are_no_answer(network):
 
 
 class TestAlarms:
-    """Asked for only when a member speaks of one: the question itself is an entry in the log."""
+    """They are requested only if a member mentions one, because the request itself adds an entry to
+    the log."""
 
     CORRUPT = Alarm("CORRUPT", IDS[0])
 
-    async def test_are_not_asked_for_without_a_word_of_one(self, network, etcd):
+    async def test_are_not_requested_if_no_member_mentions_one(self, network, etcd):
         sweep = await network.ask(observation(), KEY)
         assert not [call for call in etcd.calls if call.startswith(("alarms", "hash", "revision"))]
         assert sweep.onto(observation()).alarms == ()
 
-    async def test_are_asked_of_the_voter_that_answered_the_list(self, network, etcd):
+    async def test_are_requested_from_the_voter_that_answered_the_list(self, network, etcd):
         etcd.raised = (Alarm("NOSPACE", IDS[2]),)
         sweep = await network.ask(observation(), KEY)
         assert [call for call in etcd.calls if call.startswith("alarms")] == ["alarms 10.0.0.1"]
@@ -312,7 +315,7 @@ class TestAlarms:
         assert not [call for call in etcd.calls if call.startswith("hash")]
         assert sweep.calls == 5
 
-    async def test_for_want_of_space_have_all_voters_count_anew_what_is_free(self, network, etcd):
+    async def test_about_space_make_all_voters_count_again_what_is_free(self, network, etcd):
         etcd.raised = (Alarm("NOSPACE", IDS[2]),)
         etcd.learners = {IDS[1]}
         etcd.files = dict.fromkeys(etcd.members, (100, 100))
@@ -323,7 +326,7 @@ class TestAlarms:
         assert [one.db_size_in_use for one in sweep.statuses.values()] == [10, 100, 10]
         assert sweep.interval < 30, "nobody can write until it is seen that there is room"
 
-    async def test_one_that_cannot_count_anew_has_told_what_it_told(
+    async def test_a_member_that_cannot_count_again_keeps_its_first_answer(
         self, network, etcd, monkeypatch
     ):
         async def fails(at):
@@ -342,14 +345,14 @@ class TestAlarms:
         sweep = await network.ask(observation(), KEY)
         assert sweep.suspicion.alarms == ()
 
-    async def test_of_corruption_lead_to_everyones_hash(self, network, etcd):
+    async def test_about_corruption_lead_to_every_members_hash(self, network, etcd):
         etcd.raised = (self.CORRUPT,)
         etcd.hashes = {"10.0.0.2": Hash(2, 5)}
         seen = (await network.ask(observation(), KEY)).onto(observation())
         assert seen.alarms == (self.CORRUPT,)
         assert seen.hashes == {0: 1, 1: 1, 2: 2}
 
-    async def test_hashes_are_of_the_last_write_that_all_have(self, network, etcd):
+    async def test_hashes_are_of_the_last_write_that_all_members_have(self, network, etcd):
         etcd.raised = (self.CORRUPT,)
         etcd.revisions = {"10.0.0.0": 12, "10.0.0.1": 9, "10.0.0.2": 11}
         await network.ask(observation(), KEY)
@@ -357,7 +360,7 @@ class TestAlarms:
         assert hashed == ["hash 10.0.0.0 9", "hash 10.0.0.1 9", "hash 10.0.0.2 9"]
 
     async def test_hashes_of_another_compaction_are_left_out(self, network, etcd):
-        """They differ for the same data."""
+        """They differ even for the same data."""
         etcd.raised = (self.CORRUPT,)
         etcd.hashes = {"10.0.0.2": Hash(2, 4)}
         assert (await network.ask(observation(), KEY)).suspicion.hashes == {0: 1, 1: 1}
@@ -374,7 +377,7 @@ class TestAlarms:
         assert sweep.calls == len(etcd.calls) == 11
         assert sweep.calls / sweep.interval <= 0.1
 
-    async def test_hashes_stand_for_a_while(self, network, etcd):
+    async def test_hashes_are_reused_for_a_while(self, network, etcd):
         """Each reads a whole database, and passes may follow each other within milliseconds."""
         etcd.raised = (self.CORRUPT,)
         first = await network.ask(observation(), KEY)
@@ -387,8 +390,8 @@ class TestAlarms:
         assert [call for call in etcd.calls if call.startswith("hash")]
         assert later.suspicion.at > first.suspicion.at
 
-    async def test_hashes_of_other_members_do_not_stand(self, network, etcd):
-        """A replaced one is at the same ordinal, and innocent."""
+    async def test_hashes_of_other_members_are_not_reused(self, network, etcd):
+        """A replacement has the same ordinal, and is innocent."""
         etcd.raised = (self.CORRUPT,)
         first = await network.ask(observation(), KEY)
         etcd.members["10.0.0.2"] = replace(etcd.members["10.0.0.2"], member_id=77)
@@ -399,7 +402,7 @@ class TestAlarms:
 
 
 class TestEndpoints:
-    def test_hold_who_must_answer(self):
+    def test_name_the_member_that_must_answer(self):
         at = endpoints(observation())[1]
         assert (at.address, at.cluster_id, at.member_id) == (
             "10.0.0.1",
@@ -421,7 +424,7 @@ class TestEndpoints:
         )
         assert found[0].member_id == IDS[0]
 
-    def test_are_none_without_the_record_of_the_cluster(self):
+    def test_are_empty_without_the_record_of_the_cluster(self):
         assert endpoints(observation(secret=None)) == {}
         assert endpoints(observation(secret=Secret("1", None, "damaged"))) == {}
 
@@ -449,7 +452,7 @@ class TestStart:
         assert list(sweep.answers) == ["uid-0"]
         assert sweep.answers["uid-0"].challenge == "run-0"
 
-    async def test_of_another_pod_at_that_address_is_no_answer(self, network, start):
+    async def test_of_another_pod_at_that_address_does_not_count(self, network, start):
         start.wait("10.0.0.0", "uid-of-another", "run-0")
         assert not (await network.ask(observation(pods=self.WAITING), KEY)).answers
 

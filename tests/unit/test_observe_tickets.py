@@ -33,7 +33,7 @@ TICKET = Ticket("run-1", "uid-a", 1, "a-0", 1, 2, "new", "a-0=http://a-0:2380", 
 
 
 class Server:
-    """`start`, with a fault of choice."""
+    """A `start` with one chosen fault."""
 
     def __init__(self, *, key=KEY, challenge="run-1", pod_uid="uid-pod", answer=None, receipt=None):
         self.key, self.challenge, self.pod_uid = key, challenge, pod_uid
@@ -88,7 +88,7 @@ async def test_an_answer():
     )
 
 
-async def test_every_question_has_a_nonce_of_its_own():
+async def test_every_request_has_its_own_nonce():
     nonces = set()
 
     def answer(genuine):
@@ -169,7 +169,7 @@ async def test_without_its_receipt_the_fate_of_a_ticket_is_unknown(receipt):
     assert server.taken == [TICKET]
 
 
-async def test_nobody_there(monkeypatch):
+async def test_no_server_at_the_address(monkeypatch):
     for deadline in ("CONNECT_SECONDS", "TOTAL_SECONDS"):
         monkeypatch.setattr(tickets, deadline, 2 * LONG)
     with socket.socket() as probe:
@@ -180,7 +180,7 @@ async def test_nobody_there(monkeypatch):
     assert time.monotonic() - began < LONG
 
 
-async def test_someone_silent_is_left_within_the_deadline(monkeypatch):
+async def test_a_silent_server_is_given_up_within_the_deadline(monkeypatch):
     monkeypatch.setattr(tickets, "TOTAL_SECONDS", 0.3)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -191,12 +191,12 @@ async def test_someone_silent_is_left_within_the_deadline(monkeypatch):
     assert 0.2 < time.monotonic() - began < LONG, "without a deadline it waits for ever"
 
 
-async def test_the_key_that_is_too_short_asks_in_vain():
+async def test_with_a_key_that_is_too_short_there_is_no_answer():
     async with Server().running() as start:
         with pytest.raises(NoAnswer):
             await start.ask("127.0.0.1", "uid-pod", b"short")
 
 
-async def test_an_address_that_is_none():
+async def test_an_invalid_address():
     with pytest.raises(NoAnswer):
         await TcpStart(port=1).ask("256.0.0.1.invalid", "uid-pod", KEY)

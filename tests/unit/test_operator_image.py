@@ -43,7 +43,7 @@ def test_its_own_containers_wait_for_it(container: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("container", ["etcd", "etcdutl"])
-def test_etcd_s_image_is_not_the_operator_s(container: str) -> None:
+def test_etcds_image_is_not_the_operators(container: str) -> None:
     assert not is_unpullable(job(), pod(container), NEW)
 
 
@@ -58,7 +58,7 @@ def test_etcd_s_image_is_not_the_operator_s(container: str) -> None:
     ],
     ids=["the same image", "made by an older operator", "no pod", "it starts", "over"],
 )
-def test_what_is_not_made_again(other: Any) -> None:
+def test_what_is_not_recreated(other: Any) -> None:
     assert not is_unpullable(*other, NEW)
 
 
@@ -85,7 +85,7 @@ def upgraded(world: World) -> None:
     )  # fmt: skip
 
 
-async def test_a_backup_kept_waiting_for_an_image_that_the_operator_has_left() -> None:
+async def test_a_backup_waited_for_an_image_that_the_operator_no_longer_has() -> None:
     world = World()
     world.declare()
     await world.settle()
@@ -105,7 +105,7 @@ async def test_a_backup_kept_waiting_for_an_image_that_the_operator_has_left() -
     assert world.status["succeeded"] is True
 
 
-async def test_a_backup_that_runs_is_not_ended_by_an_upgrade() -> None:
+async def test_a_running_backup_is_not_ended_by_an_upgrade() -> None:
     world = World()
     world.declare()
     await world.settle()
@@ -120,7 +120,7 @@ async def test_a_backup_that_runs_is_not_ended_by_an_upgrade() -> None:
 STUCK = Job("j", "u", "1", 0.0, "running", unpullable=True)
 
 
-def test_a_trial_restore_a_deletion_and_a_description_are_made_again_as_well() -> None:
+def test_a_trial_restore_a_deletion_and_a_description_are_recreated_as_well() -> None:
     held = deletion.decide((deletion.FINALIZER,), wanted=True, running=None, job=STUCK, now=1.0)
 
     assert isinstance(plan._trying(STUCK), DeleteBackupJob)
@@ -136,7 +136,7 @@ def _seen(found: Job) -> restores.Seen:
     return restores.Seen(parse_restore({"metadata": metadata, "spec": RESTORE}), {}, job=found)
 
 
-def test_a_recovery_kept_waiting_for_it() -> None:
+def test_a_recovery_waited_for_that_image() -> None:
     world = raised()
     world.job_runs = False
     world.apply(drive_until(world, CreateJob))
@@ -150,7 +150,7 @@ def test_a_recovery_kept_waiting_for_it() -> None:
     assert drive(world) == Settled()
 
 
-def test_a_restore_kept_waiting_for_it() -> None:
+def test_a_restore_waited_for_that_image() -> None:
     world = born()
     world.job_runs = False
     drive(world, idle=2)

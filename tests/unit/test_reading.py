@@ -92,7 +92,7 @@ class TestPod:
         assert reading.pod(cluster(), pod(status=status), None, NOW).etcd_started
 
     @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
-    def test_the_operator_s_image_is_told_apart_from_etcd_s(self, reason):
+    def test_the_operators_image_is_told_apart_from_etcds(self, reason):
         waits = {"name": "start", "state": {"waiting": {"reason": reason}}}
         seen = reading.pod(cluster(), pod(status={"initContainerStatuses": [waits]}), None, NOW)
         assert (seen.start_missing, seen.image_missing) == (True, False)
@@ -221,19 +221,19 @@ class TestDamage:
         ],
         ids=["waits", "has ended"],
     )
-    def test_is_told_when_etcd_has_said_so_again_and_again(self, status):
+    def test_is_reported_if_etcd_has_said_so_repeatedly(self, status):
         assert self.damage(status) == "wal: crc mismatch"
 
     @pytest.mark.parametrize("restarts", [0, 1])
-    def test_once_is_chance(self, restarts):
+    def test_once_is_not_enough(self, restarts):
         assert self.damage(etcd_container(restarts, WAITS, ended(message=CRC))) == ""
 
     def test_is_over_while_etcd_runs(self):
-        """Somebody put the files right, and the kubelet still keeps the last message."""
+        """Somebody has repaired the files, and the kubelet still keeps the last message."""
         assert self.damage(etcd_container(7, {"running": {}}, ended(message=CRC))) == ""
 
     def test_counts_what_was_said_last(self):
-        """A full disk now, whatever was before."""
+        """It may be a full disk now, whatever it was before."""
         full = ended(message="write: no space left on device")
         assert self.damage(etcd_container(4, full, ended(message=CRC))) == ""
 
@@ -253,7 +253,7 @@ def last_run(seconds=1.0, code=1):
 
 
 def tried_again(restarts=3, since=1.0, last=None, **container):
-    """etcd runs once more, since so many seconds."""
+    """A container in which etcd has been running again for so many seconds."""
     runs = {"running": {"startedAt": rfc3339(NOW - since)}}
     status = etcd_container(restarts, runs, last or last_run())
     status["containerStatuses"][0] |= container
@@ -261,12 +261,12 @@ def tried_again(restarts=3, since=1.0, last=None, **container):
 
 
 class TestTriedAgain:
-    """Between two crashes the kubelet has the container running for a moment."""
+    """Between two crashes, the kubelet reports the container as running for a moment."""
 
     def read(self, status):
         return reading.pod(cluster(), pod(status=status), None, NOW)
 
-    def test_what_is_told_of_a_pod_came_and_went_with_each_crash(self):
+    def test_the_report_about_a_pod_came_and_went_with_each_crash(self):
         loop = [
             tried_again(2),
             etcd_container(2, last_run()),
@@ -301,7 +301,7 @@ class TestTriedAgain:
             "nobody knows how long it ran",
         ],
     )
-    def test_one_that_may_well_come_up_is_in_no_trouble(self, status):
+    def test_a_container_that_may_come_up_is_in_no_trouble(self, status):
         seen = self.read(status)
         assert (seen.trouble, seen.damage, seen.tried_again) == ("", "", False)
 
@@ -310,7 +310,7 @@ class TestTriedAgain:
         status["containerStatuses"] += tried_again(name="theirs")["containerStatuses"]
         assert not self.read(status).tried_again
 
-    def test_what_else_is_wrong_counts_at_once(self):
+    def test_other_trouble_counts_at_once(self):
         seen = self.read(tried_again() | {"phase": "Unknown"})
         assert "does not answer" in seen.trouble
         assert (seen.tried_again, seen.is_stuck, seen.damage) == (False, True, "")
@@ -363,7 +363,7 @@ class TestOwnPod:
         assert not reading.is_own_pod(self.owned("uid-older"), SET)
         assert not reading.is_own_pod(self.owned("uid-older"), None)
 
-    def test_an_orphan_is_about_to_be_taken_over(self):
+    def test_an_orphan_is_about_to_be_adopted(self):
         assert reading.is_own_pod(pod(), SET)
         assert reading.is_own_pod(pod(), None)
 
@@ -394,7 +394,7 @@ class TestClaim:
             {**member_annotations(RECORD), naming.CLUSTER_ID: "1" * 17},
         ],
     )
-    def test_half_a_record_is_damage(self, annotations):
+    def test_an_incomplete_record_is_damage(self, annotations):
         seen = reading.claim("a", claim(annotations=annotations))
         assert seen.record is None
         assert "cannot be read" in seen.damage
@@ -411,7 +411,7 @@ class TestClaim:
 class TestSecret:
     RECORD = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
 
-    def test_a_sound_one(self):
+    def test_a_valid_secret(self):
         data = {
             "key": coded(b"k" * 32),
             "bootstrap": coded(dump_bootstrap(self.RECORD).encode()),
@@ -458,7 +458,7 @@ class TestForeign:
     def test_ours(self):
         assert reading.foreign(cluster(), "Service", self.owned(self.owner())) is None
 
-    def test_ours_with_the_controller_flag_taken_off(self):
+    def test_ours_without_the_controller_flag(self):
         raw = self.owned(self.owner(controller=None))
         assert reading.foreign(cluster(), "Service", raw) is None
 
@@ -470,7 +470,7 @@ class TestForeign:
         assert found.owner == "Deployment web"
         assert not found.passing
 
-    def test_of_nobody(self):
+    def test_without_an_owner(self):
         found = reading.foreign(cluster(), "Service", {"metadata": {"name": "a"}})
         assert "no owner" in found.owner
         assert not found.passing
@@ -523,8 +523,9 @@ def test_the_last_version_is_a_hint_that_others_may_have_altered(status, found):
     assert reading.last_version({"status": status}) == found
 
 
-def test_pods_that_differ_in_nothing_that_counts_are_equal():
-    """The observer compares them, to know whether an earlier answer of the network stands."""
+def test_pods_without_a_relevant_difference_are_equal():
+    """The observer compares them to decide whether an earlier answer of the network may be
+    reused."""
     one = reading.pod(cluster(), pod(), None, NOW)
     other = reading.pod(cluster(), pod(resourceVersion="8"), None, NOW + 60)
     assert replace(one, resource_version="", age=0.0) == replace(

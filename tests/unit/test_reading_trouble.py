@@ -54,7 +54,7 @@ def test_unschedulable_in_the_words_of_the_scheduler():
     )
 
 
-def test_a_pod_that_the_scheduler_does_not_look_at_names_its_gates():
+def test_a_pod_with_scheduling_gates_names_them():
     gated = pod({"conditions": [{"type": "PodScheduled", "status": "False"}]})
     gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "example.com/b"}]
     words = trouble(gated, None, OLD, NOW)
@@ -68,7 +68,7 @@ def test_a_pod_that_the_scheduler_does_not_look_at_names_its_gates():
 @pytest.mark.parametrize(
     "status", [UNSCHEDULABLE, waiting("ErrImagePull"), waiting("CreateContainerConfigError")]
 )
-def test_within_the_grace_all_is_as_expected(status):
+def test_within_the_grace_period_everything_is_normal(status):
     assert said(status, age=GRACE_SECONDS - 1) == ""
     assert said(status)
 
@@ -80,8 +80,8 @@ def test_a_missing_image_is_named(reason):
     assert "image quay.io/coreos/etcd:v9 cannot be pulled" in said(waiting(reason))
 
 
-def test_the_kubelet_alternates_and_the_words_do_not():
-    """Each change of words is a write of the status."""
+def test_the_message_is_the_same_while_the_kubelet_alternates():
+    """Each change of the message is a write of the status."""
     assert said(waiting("ImagePullBackOff")) == said(waiting("ErrImagePull"))
 
 
@@ -106,13 +106,13 @@ def test_a_crash_loop_with_exit_code_and_the_last_words():
     )
 
 
-def test_killed_for_memory():
+def test_a_container_killed_for_memory():
     ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     status = waiting("CrashLoopBackOff", restartCount=1, lastState=ended)
     assert said(status) == "container etcd keeps failing: exit code 137 (OOMKilled)"
 
 
-def test_between_two_restarts_the_words_stay():
+def test_between_two_restarts_the_message_stays():
     ended = {"exitCode": 1, "message": "boom"}
     looping = waiting("CrashLoopBackOff", restartCount=2, lastState={"terminated": ended})
     down = {
@@ -121,7 +121,7 @@ def test_between_two_restarts_the_words_stay():
     assert said(looping) == said(down) == "container etcd keeps failing: exit code 1: boom"
 
 
-def test_a_first_end_is_no_loop_and_a_done_init_container_no_failure():
+def test_a_first_exit_is_no_loop_and_a_finished_init_container_no_failure():
     once = {"containerStatuses": [{"name": "etcd", "state": {"terminated": {"exitCode": 1}}}]}
     done = {"initContainerStatuses": [{"name": "start", "state": {"terminated": {"exitCode": 0}}}]}
     assert said(once) == said(done) == ""
@@ -149,7 +149,7 @@ def test_with_a_class_the_scheduler_knows_better(spec):
     ("chosen", "words"), [("nope", "of storage class nope"), ("", "that was made by hand")]
 )
 def test_a_class_that_provides_nothing(chosen, words):
-    """The scheduler's own words for it end in `not found`, without saying what."""
+    """The scheduler's own message for it ends in `not found`, without saying what."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -159,7 +159,7 @@ def test_a_class_that_provides_nothing(chosen, words):
     assert said_of_it == f"claim data-a-0 waits for a volume {words}, and none is provided"
 
 
-def test_what_preemption_would_do_is_left_out():
+def test_what_the_scheduler_says_about_preemption_is_left_out():
     message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: x"
     condition = {"type": "PodScheduled", "status": "False", "message": message}
     assert said({"conditions": [condition]}) == (
@@ -177,7 +177,7 @@ def test_a_node_that_does_not_answer():
     assert said({"reason": "NodeLost"}, node="node-1", age=0) == "node node-1 does not answer"
 
 
-def test_a_stop_that_nobody_confirms():
+def test_a_pod_whose_node_does_not_confirm_that_it_stopped():
     overdue = said(node="node-1", deletionTimestamp="2025-12-31T23:59:00Z")
     assert overdue == "it was deleted and node node-1 has not confirmed that it stopped"
     assert said(node="node-1", deletionTimestamp="2026-01-01T00:00:20Z") == ""
@@ -196,12 +196,12 @@ def test_volumes_that_do_not_mount_after_a_longer_grace():
     assert said(status, age=SETUP_SECONDS + 1) == ""
 
 
-def test_words_are_bounded():
+def test_the_message_is_truncated():
     assert len(said(waiting("CreateContainerError", "x" * 5000))) == 300
 
 
-def test_nothing_in_the_words_changes_by_itself():
-    """Restart counts and times would be a status write each."""
+def test_nothing_in_the_message_changes_by_itself():
+    """With restart counts or times, each change would be a write of the status."""
     ended = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}
     few = waiting("CrashLoopBackOff", restartCount=1, lastState=ended)
     many = waiting("CrashLoopBackOff", restartCount=99, lastState=ended)
@@ -273,7 +273,7 @@ def test_a_pod_that_is_scheduled_has_its_node():
         'failed to open database\t{"path": "/x/db", "error": "invalid database"}',
     ],
 )
-def test_words_of_damage(message):
+def test_messages_that_mean_damage(message):
     assert recognise(f"earlier words\n{message}\nlater words")
 
 
@@ -297,7 +297,7 @@ def test_words_of_damage(message):
     "what",
     ["discovery failed", "failed to open database", "failed to read WAL, cannot be repaired"],
 )
-def test_other_words_are_none_of_damage(what, error):
+def test_other_messages_do_not_mean_damage(what, error):
     assert recognise(f'{{"level":"fatal","msg":"{what}","error":"{error}"}}') == ""
 
 
@@ -312,12 +312,12 @@ def test_other_words_are_none_of_damage(what, error):
         "received signal; shutting down",
     ],
 )
-def test_other_ends_are_no_damage(message):
+def test_other_exits_do_not_mean_damage(message):
     assert recognise(message) == ""
 
 
-def test_the_words_of_damage_hold_no_numbers():
-    """They go into conditions: one more try must not be one more status write."""
+def test_messages_of_damage_contain_no_numbers():
+    """They are put into conditions, and one more attempt must not be one more status write."""
     one = recognise("Page expected to be: 43, but self identifies as 1")
     assert one == recognise("Page expected to be: 7, but self identifies as 2")
 
@@ -344,12 +344,12 @@ FATAL = (
         (" \n", ""),
     ],
 )
-def test_the_cause_of_an_end(message, words):
+def test_the_cause_of_an_exit(message, words):
     assert cause(message) == words
 
 
-def test_the_time_of_an_end_is_not_told():
-    """Each change of words is a write of the status, and a crash loop makes many."""
+def test_the_time_of_an_exit_is_not_in_the_message():
+    """Each change of the message is a write of the status, and a crash loop makes many."""
     ended = {"terminated": {"exitCode": 1, "message": FATAL}}
     later = {"terminated": {"exitCode": 1, "message": FATAL.replace("09:02", "09:07")}}
     one = said(waiting("CrashLoopBackOff", restartCount=4, lastState=ended))

@@ -39,7 +39,7 @@ def grow(bench: Bench) -> None:
 
 
 class TestOfBefore:
-    """Clusters that were made before there were formats."""
+    """Clusters from before the record had a format."""
 
     @pytest.fixture
     def old(self, settled: Bench) -> Bench:
@@ -48,13 +48,13 @@ class TestOfBefore:
         written_by_another_version(settled, was)
         return settled
 
-    async def test_no_fleet_is_rewritten_only_to_say_the_format(self, old: Bench) -> None:
+    async def test_no_record_is_rewritten_only_to_add_the_format(self, old: Bench) -> None:
         await old.run()
 
         assert not old.kube.calls
         assert "format" not in record(old)
 
-    async def test_the_next_write_says_it(self, old: Bench) -> None:
+    async def test_the_next_write_adds_it(self, old: Bench) -> None:
         grow(old)
         await old.run(200)
 
@@ -63,7 +63,7 @@ class TestOfBefore:
 
 
 class TestOfALaterVersion:
-    async def test_an_operator_that_was_put_back_does_not_erase_it(self, settled: Bench) -> None:
+    async def test_an_operator_that_was_rolled_back_does_not_erase_it(self, settled: Bench) -> None:
         later = {**record(settled), "format": 2, "learnt": "later"}
         written_by_another_version(settled, later)
         grow(settled)
@@ -80,7 +80,7 @@ class TestOfALaterVersion:
         assert "Install the newer operator again" in blocked["message"]
         assert settled.condition("Available")["status"] == "True"
 
-    async def test_the_newer_one_goes_on_where_it_was(self, settled: Bench) -> None:
+    async def test_the_newer_operator_continues_where_it_was(self, settled: Bench) -> None:
         now = record(settled)
         written_by_another_version(settled, {**now, "format": 2, "learnt": "later"})
         await settled.once()

@@ -56,28 +56,28 @@ def delays(step, looked_at, times=12):
 
 
 def test_what_may_end_without_an_event_is_polled():
-    """A learner that catches up, a leader that answers: Kubernetes tells of neither."""
+    """Kubernetes reports neither that a learner has caught up, nor that a leader answers."""
     found = delays(Wait("learner a-3 to catch up", soon=True), seen(pod()))
     assert found[0] == FIRST_POLL
     assert found == sorted(found)
     assert found[-1] == LAST_POLL
 
 
-def test_members_that_stayed_silent_were_asked_every_second_for_as_long_as_it_lasted():
+def test_silent_members_were_queried_every_second_for_as_long_as_it_lasted():
     found = delays(Wait("a quorum to answer", soon=True), seen(pod()), times=1000)
     assert set(found[10:MANY_POLLS]) == {LAST_POLL}
     assert found == sorted(found)
     assert found[-1] == WAIT_SECONDS
 
 
-def test_what_ends_with_an_event_is_not():
+def test_what_ends_with_an_event_is_not_polled():
     assert set(delays(Wait("pod a-3 to be made"), seen(pod()))) == {WAIT_SECONDS}
 
 
 @pytest.mark.parametrize(
     ("touch", "delay"), [(2.0, 2.0), (0.01, FIRST_POLL), (9.0, WAIT_SECONDS), (0.0, WAIT_SECONDS)]
 )
-def test_a_touch_that_waits_for_something_else_was_looked_for_twenty_times_a_second(touch, delay):
+def test_a_touch_that_waits_for_something_else_caused_twenty_passes_a_second(touch, delay):
     looked_at = replace(seen(), next_touch=touch)
 
     assert set(delays(Wait("pod a-3 to be made"), looked_at)) == {delay}
@@ -98,7 +98,7 @@ def test_start_is_polled_whatever_the_wait():
     assert delays(Wait("pod a-0 to start"), seen(pod(in_start=True)))[0] == FIRST_POLL
 
 
-def test_start_in_a_pod_that_stops_is_not():
+def test_start_in_a_pod_that_stops_is_not_polled():
     stops = pod(in_start=True, deleting=True)
     assert delays(Wait("pod a-0 to stop"), seen(stops))[0] == WAIT_SECONDS
 
@@ -113,13 +113,13 @@ class TestDeclined:
             memory.step = step
         return found
 
-    def test_at_full_pace_for_longer_than_etcds_health_interval(self):
+    def test_at_full_speed_for_longer_than_etcds_health_interval(self):
         found = self.tries(Memory("uid-a"), DECLINED_TRIES)
         assert found[0] == FIRST_POLL, "a learner that is in sync any moment"
         assert set(found[3:]) == {DECLINED_SECONDS}
         assert sum(found) > 6
 
-    def test_then_ever_more_slowly(self):
+    def test_then_less_and_less_often(self):
         found = self.tries(Memory("uid-a"), 200)
         assert found == sorted(found)
         assert found[-1] == WAIT_SECONDS
@@ -132,7 +132,7 @@ class TestDeclined:
 
 
 @pytest.mark.parametrize("times", [1, 30])
-def test_a_step_that_comes_too_late_is_tried_again_at_growing_intervals(times):
+def test_a_step_that_comes_too_late_is_repeated_at_growing_intervals(times):
     memory = Memory("uid-a")
     found = [memory.next_retry() for _ in range(times)]
     assert found[0] == FIRST_POLL

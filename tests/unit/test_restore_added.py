@@ -1,5 +1,6 @@
-"""`spec.bootstrap.restore` is added, changed or removed before a cluster has formed: never an empty
-cluster instead of the backup.
+"""`spec.bootstrap.restore` is added, changed or removed before a cluster has formed.
+
+An empty cluster never forms in place of the backup.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ASKED = {"restore": RESTORE}
 
 
 def waiting(size: int = 3, **spec: Any) -> RestoreWorld:
-    """Begun without a backup: its pods wait for an image, and have no tickets."""
+    """A cluster that began without a backup. Its pods wait for an image, and have no tickets."""
     world = RestoreWorld(body(size, **({"version": "3.6.14"} | spec)))
     world.bad_images = {"3.6.14"}
     drive(world, idle=3)
@@ -32,7 +33,7 @@ def waiting(size: int = 3, **spec: Any) -> RestoreWorld:
 class TestNothingWasHandedOut:
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("edit", [{}, {"version": "3.6.15"}, {"size": 2}])
-    def test_the_backup_was_dropped_in_silence_and_the_cluster_formed_empty(
+    def test_the_backup_was_silently_ignored_and_the_cluster_formed_empty(
         self, edit: dict[str, Any], size: int
     ) -> None:
         world = waiting(size)
@@ -49,7 +50,7 @@ class TestNothingWasHandedOut:
         assert len(world.etcd.voters) == world.cluster.size
         assert {pod.version for pod in world.pods.values()} == {str(world.cluster.version)}
 
-    def test_before_anything_is_made_it_is_as_with_a_new_cluster(self) -> None:
+    def test_before_anything_is_created_it_is_like_a_new_cluster(self) -> None:
         world = RestoreWorld(body(3))
         world.apply(until(world, "CreateSecret"))
         first = world.record
@@ -76,7 +77,7 @@ class TestNothingWasHandedOut:
         assert not world.record.links.are_plaintext
         assert world.record.initial_cluster.startswith("c-0=https://")
 
-    def test_an_etcd_backup_by_name_is_looked_up_once_and_written_down(self) -> None:
+    def test_an_etcd_backup_by_name_is_looked_up_once_and_recorded(self) -> None:
         world = waiting()
         world.edit(bootstrap=named())
 
@@ -92,7 +93,7 @@ class TestNothingWasHandedOut:
         assert drive(world, idle=3) == Settled()
         assert bootstrap_source.wanted_backup(world.observe()) == ""
 
-    def test_once_it_is_on_record_it_may_be_changed_and_not_be_taken_back(self) -> None:
+    def test_once_recorded_it_may_be_changed_but_not_removed(self) -> None:
         world = waiting()
         world.job_runs = False
         world.edit(bootstrap=ASKED)
@@ -110,7 +111,7 @@ class TestNothingWasHandedOut:
 
 
 class TestTooLate:
-    def test_is_told_with_the_ways_out_and_no_ticket_is_handed_out(self) -> None:
+    def test_is_reported_with_the_ways_out_and_no_ticket_is_pushed(self) -> None:
         world = RestoreWorld(body(3))
         world.apply(until(world, "push c-0 new"))
         world.history.clear()
@@ -157,14 +158,14 @@ class TestTooLate:
         assert getattr(drive(world, idle=3), "reason", "") == "BegunOtherwise"
         assert world.record.attempt == 1
 
-    def test_of_certificates_that_are_missing_it_is_told_as_well(self) -> None:
+    def test_it_is_reported_beside_missing_certificates(self) -> None:
         world = RestoreWorld(body(3))
         world.apply(until(world, "push c-0 new"))
         world.edit(bootstrap=ASKED)
 
         assert "spec.bootstrap.restore was added" in attempts.in_words(world.observe())
 
-    def test_a_formed_cluster_goes_on(self) -> None:
+    def test_a_formed_cluster_continues(self) -> None:
         world = RestoreWorld(body(3))
         assert drive(world, idle=3) == Settled()
         world.edit(bootstrap=ASKED)

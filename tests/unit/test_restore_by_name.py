@@ -27,7 +27,7 @@ def born(size: int = 1, **backups: Any) -> RestoreWorld:
 
 
 def fetched(world: RestoreWorld) -> list[str]:
-    """Which keys the Jobs were told to fetch, one each."""
+    """The keys that the Jobs were told to fetch, one for each Job."""
     told = []
     for job in world.jobs:
         pod = job["spec"]["template"]["spec"]
@@ -52,7 +52,8 @@ class TestOnce:
         assert len(world.etcds[world.record.cluster_id].voters) == 3
 
     def at_every_step(self, happens: Callable[[RestoreWorld], None]) -> int:
-        """Once the record is written. Returns at how many steps."""
+        """Makes it happen at every step after the record is written. Returns the number of
+        steps."""
         for number in range(1, 40):
             world = born(2, b=backup())
             if not self.goes_to(world, number):
@@ -102,7 +103,7 @@ class TestOnce:
 
         assert self.at_every_step(happens) > 5
 
-    def test_a_job_that_is_deleted_is_made_again_for_the_same_backup(self) -> None:
+    def test_a_deleted_job_is_recreated_for_the_same_backup(self) -> None:
         world = born(1, b=backup())
         world.job_runs = False
         drive(world, idle=2)
@@ -122,7 +123,7 @@ class TestOnce:
         assert drive(world, idle=2) == Settled()
         assert len(world.jobs) == 1
 
-    def test_a_lost_secret_of_a_cluster_that_runs_is_no_new_birth(self) -> None:
+    def test_a_lost_secret_of_a_running_cluster_starts_no_restore(self) -> None:
         world = born(1, b=backup())
         drive(world, idle=2)
         world.lose_secret()
@@ -140,7 +141,7 @@ class TestWhatIsWaitedFor:
         assert not world.pods
         return step
 
-    def test_a_backup_that_is_not_there_is_named_and_taken_when_it_is(self) -> None:
+    def test_a_missing_backup_is_named_and_used_once_it_exists(self) -> None:
         world = born(1)
 
         step = self.waits(world)
@@ -152,7 +153,7 @@ class TestWhatIsWaitedFor:
         assert drive(world, idle=2) == Settled()
         assert fetched(world) == [FIRST]
 
-    def test_one_that_is_being_made_takes_no_humans_hand(self) -> None:
+    def test_a_running_backup_needs_no_human(self) -> None:
         unmade = backup()
         unmade["status"] = {"progress": {"bytes": 1}}
         world = born(1, b=unmade)
@@ -164,7 +165,7 @@ class TestWhatIsWaitedFor:
         assert "EtcdBackup b" in step.reason
         assert FIELD in step.reason
 
-    def test_one_that_has_failed_says_why(self) -> None:
+    def test_a_failed_backup_says_why(self) -> None:
         world = born(1, b=backup(succeeded=False, reason="the store is full", location=""))
 
         step = self.waits(world)
@@ -179,7 +180,7 @@ class TestWhatIsWaitedFor:
 
 
 class TestAnEditOfTheSpec:
-    """As long as nothing is restored, it may be what mends it."""
+    """As long as nothing is restored, the edit may be the correction."""
 
     def stopped(self) -> RestoreWorld:
         world = born(1, b=backup(), other=backup(LATER))
@@ -257,8 +258,8 @@ class TestTheRecord:
         assert "chosen" not in dump_bootstrap(records.restored(record, 3))
 
     @pytest.mark.parametrize("garbled", [None, {}, "b", {"backup": "b"}, {"backup": 1, "store": 2}])
-    def test_half_a_record_is_not_taken_for_one(self, garbled: Any) -> None:
-        """It would be looked up again, and another backup be taken."""
+    def test_an_incomplete_record_is_not_used(self, garbled: Any) -> None:
+        """The backup would be looked up again, and another one might be used."""
         record = records.restoring(
             records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3
         )

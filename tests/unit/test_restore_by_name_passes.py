@@ -21,7 +21,7 @@ from etcd_stateful.api.cluster import parse_cluster
 
 
 class TestTheLook:
-    """What the shell asks for, and how often."""
+    """What the shell requests, and how often."""
 
     def observer(self) -> tuple[FakeKube, Observer, FakeClock]:
         clock = FakeClock()
@@ -49,7 +49,7 @@ class TestTheLook:
     def asked(self, kube: FakeKube) -> int:
         return kube.calls["get EtcdBackup"]
 
-    async def test_what_the_watch_has_told_costs_nothing(self) -> None:
+    async def test_what_the_watch_has_reported_needs_no_request(self) -> None:
         kube, observer, _ = self.observer()
         kube.put(ETCD_BACKUPS, copy.deepcopy(backup()))
 
@@ -66,7 +66,7 @@ class TestTheLook:
 
         assert "does not exist" in found.why
 
-    async def test_one_that_is_not_there_is_not_asked_for_again_and_again(self) -> None:
+    async def test_a_missing_backup_is_not_read_again_and_again(self) -> None:
         kube, observer, clock = self.observer()
         for _ in range(5):
             await self.look(observer)
@@ -84,10 +84,11 @@ class TestTheLook:
 
 
 class TestThePasses:
-    """The whole operator, among fakes."""
+    """The whole operator, with fakes."""
 
     async def passes(self, bench: Bench, seconds: float) -> int:
-        """How many, in that time; each as late as the one before has said."""
+        """How many passes there are in that time, each after the delay that the one before asked
+        for."""
         count, end = 0, bench.clock.now + seconds
         while bench.clock.now < end:
             delay = await bench.once()

@@ -41,7 +41,7 @@ SIZE = 3 * MIB
 
 
 def ordered(**etcd: Any) -> Order:
-    """What the Job of a cluster with that `spec.etcd` is told."""
+    """The order in the Job of a cluster with this `spec.etcd`."""
     resource = {
         "metadata": {"namespace": "ns", "name": "c", "uid": "uid"},
         "spec": {"size": 3, "etcd": etcd},
@@ -75,16 +75,17 @@ async def fetched(order: Order, stores: Path) -> Path:
     return root / restore.SNAPSHOT
 
 
-async def test_one_within_the_quota_is_fetched(stores: Path) -> None:
+async def test_a_backup_within_the_quota_is_fetched(stores: Path) -> None:
     found = await fetched(ordered(quotaBackend="4Mi"), stores)
 
     assert found.stat().st_size == SIZE + hashlib.sha256().digest_size
 
 
-async def test_one_that_etcd_would_answer_with_an_alarm_is_refused_before_it_is_read(
+async def test_a_backup_that_would_raise_an_alarm_is_refused_before_it_is_read(
     stores: Path,
 ) -> None:
-    """A restore in place had deleted the volumes of before when nobody could write any more."""
+    """A restore in place had already deleted the old volumes when writes were no longer
+    possible."""
     with pytest.raises(Refused) as refused:
         await fetched(ordered(quotaBackend="3Mi"), stores)
 
@@ -108,11 +109,11 @@ def beside(stores: Path, revision: int) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with a manifest", "without one"])
-async def test_a_cluster_that_was_restored_every_night_for_a_month_had_revisions_below_zero(
+async def test_a_cluster_that_was_restored_every_night_for_a_month_had_negative_revisions(
     stores: Path, *, known: bool
 ) -> None:
-    """Each time by as much as it had come to: etcdutl does not mind, and no etcd runs on it. The
-    cluster before it was stopped by then."""
+    """Each restore raised them by as much as they had reached. etcdutl accepts that, but no etcd
+    runs on the result. By then the old cluster was stopped."""
     live, order, refused = BUMP, ordered(quotaBackend="1Gi"), ""
     for _ in range(40):
         bump = successor.bump(live, 0)
@@ -135,20 +136,21 @@ def test_the_job_says_by_how_much_it_raises_the_revisions() -> None:
     assert ordered().bump == BUMP
 
 
-async def test_a_store_that_broke_off_once_ended_the_restore_for_good(
+async def test_one_broken_connection_to_the_store_ended_the_restore_for_good(
     stores: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the backup were damaged, which another try would only meet again."""
+    """As if the backup were damaged, which another attempt would only find again."""
     monkeypatch.setattr(Sink, "read", broken_off)
 
     with pytest.raises(Undone, match=f"the store sent 4096 of {SIZE + 32} bytes"):
         await fetched(ordered(), stores)
 
 
-async def test_a_store_that_sent_more_than_it_had_said_filled_the_volume(
+async def test_a_store_that_sent_more_than_announced_filled_the_volume(
     stores: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Room and quota had been compared with what it had said. In a trial it was the node's disk."""
+    """Only the announced size had been compared with the room and the quota. In a trial it was the
+    node's disk."""
 
     async def on_and_on(*_: object) -> AsyncIterator[bytes]:
         for _ in range(10):
@@ -162,10 +164,10 @@ async def test_a_store_that_sent_more_than_it_had_said_filled_the_volume(
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_a_backup_that_ran_just_then_ended_the_restore_of_the_one_before_for_good(
+async def test_a_running_backup_ended_the_restore_of_the_previous_one_for_good(
     stores: Path, monkeypatch: pytest.MonkeyPatch, *, done: bool
 ) -> None:
-    """As if the file were not that of its manifest, which another try would only meet again."""
+    """As if the file did not match its manifest, which another attempt would only find again."""
     beside(stores, 5)
     real = Sink.size
 
@@ -183,7 +185,7 @@ async def test_a_backup_that_ran_just_then_ended_the_restore_of_the_one_before_f
         await fetched(ordered(), stores)
 
 
-def test_a_quota_that_is_not_said_is_etcds_own() -> None:
+def test_an_unset_quota_is_etcds_default() -> None:
     order = ordered()
 
     assert order.quota == DEFAULT_QUOTA
@@ -192,7 +194,7 @@ def test_a_quota_that_is_not_said_is_etcds_own() -> None:
 
 @pytest.fixture
 def restored(stores: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A volume that a restore has filled, whose log reads as that of its member."""
+    """A volume that a restore has filled, with a readable log of its member."""
     own = wal.Identity(ordered().member_id, ordered().cluster_id)
     monkeypatch.setattr(wal, "identity", lambda _: own)
     root = stores.with_name("volume")
@@ -206,11 +208,11 @@ async def again(stores: Path, root: Path) -> None:
     await fetch(ordered(), Sink(STORE, None, root=str(stores)), root)
 
 
-async def test_a_job_that_was_made_late_put_the_backup_in_the_place_of_what_was_written_since(
+async def test_a_late_job_replaced_later_writes_with_the_backup(
     stores: Path, restored: Path
 ) -> None:
-    """An operator that stood still for a while, or a request that did, makes it after all is done:
-    the name is free again, and the marker is the one that it is to write."""
+    """An operator that stood still for a while, or a delayed request, creates it after everything
+    is done. The name is free again by then, and the marker is the one that the Job would write."""
     verdict = rules.inspect(ordered().settings, volume.look(str(restored)))
     assert isinstance(verdict, rules.Run)
     volume.write_config(str(restored), verdict.config)
@@ -226,7 +228,7 @@ async def test_a_job_that_was_made_late_put_the_backup_in_the_place_of_what_was_
 async def test_an_error_was_taken_for_a_volume_that_no_member_has_run_on(
     stores: Path, restored: Path, monkeypatch: pytest.MonkeyPatch, failure: int
 ) -> None:
-    """The marker went, and with the end of the restore what had been written since."""
+    """The marker was removed, and at the end of the restore the later writes with it."""
     volume.write_config(str(restored), run_config(ordered().settings))
     real = os.lstat
 
@@ -242,10 +244,10 @@ async def test_an_error_was_taken_for_a_volume_that_no_member_has_run_on(
     assert (restored / marker.FILE).exists()
 
 
-async def test_one_that_was_done_and_has_not_run_is_done_again(
+async def test_a_finished_restore_that_has_not_run_is_repeated(
     stores: Path, restored: Path
 ) -> None:
-    """Its pod may have died before it could say so."""
+    """Its pod may have died before it could report success."""
     await again(stores, restored)
 
     assert not (restored / marker.FILE).exists()
@@ -255,8 +257,8 @@ async def test_one_that_was_done_and_has_not_run_is_done_again(
 async def test_data_without_a_marker_that_is_not_of_this_restore_is_left_alone(
     stores: Path, restored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A volume of etcd's from elsewhere, which a claim was made of: the end of the restore would
-    move it aside, and delete it."""
+    """The claim was created from a volume with another etcd's data. The end of the restore would
+    move it aside and delete it."""
     (restored / marker.FILE).unlink()
     monkeypatch.setattr(wal, "identity", lambda _: wal.Identity(1, 2))
 
@@ -268,7 +270,7 @@ async def test_data_without_a_marker_that_is_not_of_this_restore_is_left_alone(
 
 @pytest.fixture
 def tight(restored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A volume that just holds what a restore needs; the data of an earlier try is on it."""
+    """A volume just large enough for a restore, with the data of an earlier attempt."""
     (restored / "data" / "member" / "snap").mkdir()
     (restored / "data" / "member" / "snap" / "db").write_bytes(bytes(SIZE))
     capacity = 2 * (SIZE + 32) + restore.LOG_BYTES
@@ -281,10 +283,10 @@ def tight(restored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return restored
 
 
-async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_small_for_ever(
+async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_small_for_good(
     stores: Path, tight: Path
 ) -> None:
-    """It had put the data in place, and nobody had heard of it."""
+    """It had put the data in place, but nobody had noticed."""
     await again(stores, tight)
 
     assert (tight / restore.SNAPSHOT).exists()
@@ -302,7 +304,7 @@ async def test_what_is_in_place_stays_where_there_is_room_or_no_use_in_its_end(
 
 
 def said_by_fetch(stores: Path, root: Path, code: int) -> str:
-    """The last words of a container that ends with the code."""
+    """The termination message of a container that ends with this code."""
     end = stores.with_name("end")
     end.touch()
     assert run("fetch", ordered(), root, Journal(str(end)), stores=str(stores)) == code
@@ -312,7 +314,7 @@ def said_by_fetch(stores: Path, root: Path, code: int) -> str:
 @pytest.mark.parametrize(
     ("problem", "words"), [({"f_flag": os.ST_RDONLY}, "Read-only file system"), ({}, "denied")]
 )
-def test_a_volume_that_cannot_be_used_was_said_to_hold_data_and_never_tried_again(
+def test_an_unusable_volume_was_reported_to_hold_data_and_never_tried_again(
     stores: Path, monkeypatch: pytest.MonkeyPatch, problem: dict[str, int], words: str
 ) -> None:
     root = stores.with_name("volume")
@@ -339,7 +341,7 @@ def test_the_target_of_a_linked_marker_was_shown_in_the_pods_status(stores: Path
     assert said == "refused: the volume holds data already: the marker is not JSON"
 
 
-def test_a_pipe_in_the_place_of_the_marker_held_the_restore_up_for_ever(stores: Path) -> None:
+def test_a_pipe_in_place_of_the_marker_blocked_the_restore_for_good(stores: Path) -> None:
     root = stores.with_name("volume")
     root.mkdir()
     os.mkfifo(root / marker.FILE)
@@ -359,10 +361,10 @@ def test_a_member_that_began_meanwhile_keeps_its_data(restored: Path, tmp_path: 
     assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"acknowledged"
 
 
-def test_a_member_that_began_while_the_backup_went_to_the_disk_lost_its_data(
+def test_a_member_that_started_while_the_backup_was_written_to_disk_lost_its_data(
     restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a large one that takes a while."""
+    """Writing a large backup takes a while."""
     made = restored / restore.FOLDER / "data" / "member" / "wal"
     made.mkdir(parents=True)
     (made / "0.wal").write_bytes(b"of the backup")
@@ -401,7 +403,7 @@ def test_a_folder_that_could_not_be_listed_was_left_off_the_disk(
 def test_all_of_it_is_on_the_disk_before_its_marker(
     restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a loss of power `start` would run whatever the marker vouches for."""
+    """After a power loss, `start` would run whatever the marker vouches for."""
     (restored / marker.FILE).unlink()
     made = restored / restore.FOLDER / "data" / "member" / "wal"
     made.mkdir(parents=True)

@@ -31,7 +31,7 @@ STORE = Store("S3", "mybucket", "etcd", service_account="reader")
 
 
 def account(job: Any) -> str | None:
-    """Of the Job's pod, which is given no token of the API server."""
+    """The ServiceAccount of the Job's pod, which gets no token for the API server."""
     pod = job["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     found: str | None = pod.get("serviceAccountName")
@@ -39,7 +39,7 @@ def account(job: Any) -> str | None:
 
 
 def stored(**pod: Any) -> dict[str, Any]:
-    """An EtcdBackup that has stored without a Secret."""
+    """An EtcdBackup that was stored without a Secret."""
     made = backup()
     made["spec"] |= {"s3": S3, "pod": pod}
     return made
@@ -69,7 +69,7 @@ class TestABackup:
 
 
 class TestAzure:
-    """Its webhook gives the identity of an account to pods that bear a label, and to no others."""
+    """Azure's webhook gives an identity only to pods with a certain label."""
 
     ABS: ClassVar[Any] = {"storageType": "ABS", "abs": {"path": "c/etcd", "storageAccount": "acc"}}
 
@@ -77,7 +77,7 @@ class TestAzure:
         found: dict[str, str] = job["spec"]["template"]["metadata"]["labels"]
         return found.get("azure.workload.identity/use")
 
-    def test_each_job_without_a_secret_bears_its_label(self) -> None:
+    def test_each_job_without_a_secret_has_the_label(self) -> None:
         spec = {"etcdEndpoints": ["http://c:2379"], **self.ABS}
         given = parse_backup({"metadata": {"name": "b", "uid": "u"}, "spec": spec})
         world = RestoreWorld(body(1, bootstrap={"restore": self.ABS | {"pod": POD}}))
@@ -87,7 +87,7 @@ class TestAzure:
         assert [self.label(one) for one in jobs] == ["true", "true"]
         assert account(world.jobs[0]) == "reader"
 
-    def test_no_other_does(self) -> None:
+    def test_no_other_job_has_it(self) -> None:
         world = RestoreWorld(body(1, bootstrap={"restore": RESTORE}))
         assert drive(world, idle=2) == Settled()
 
@@ -101,18 +101,18 @@ class TestACluster:
         assert drive(world, idle=2) == Settled()
         return world
 
-    def test_is_born_as_the_service_account_that_its_spec_names(self) -> None:
-        """It could be backed up without a Secret, and not be restored."""
+    def test_is_restored_with_the_service_account_in_its_spec(self) -> None:
+        """A cluster could be backed up without a Secret, but not restored."""
         assert [account(one) for one in self.born(RESTORE).jobs] == ["reader"]
         assert [account(one) for one in self.born(RESTORE | {"pod": {}}).jobs] == [None]
 
-    def test_of_a_backup_by_name_it_is_as_who_that_has_stored(self) -> None:
+    def test_restored_from_a_backup_by_name_it_has_the_identity_of_that_backup(self) -> None:
         named_so = self.born(named()["restore"], b=stored(serviceAccountName="writer"))
         assert [account(one) for one in named_so.jobs] == ["writer"]
         unsaid = self.born(named()["restore"], b=stored())
         assert [account(one) for one in unsaid.jobs] == [None]
 
-    def test_another_one_makes_the_job_anew(self) -> None:
+    def test_another_identity_recreates_the_job(self) -> None:
         cluster = parse_cluster(body(1))
 
         assert job_hash(cluster, STORE) != job_hash(
@@ -134,7 +134,7 @@ class TestACluster:
 
         assert [account(one) for one in world.jobs] == ["writer"]
 
-    def test_an_edit_of_it_begins_the_restore_in_place_anew(self) -> None:
+    def test_an_edit_of_it_restarts_the_restore_in_place(self) -> None:
         world = running(1)
         world.job_runs = False
         world.ask(**ASKED | {"pod": {"serviceAccountName": "misspelt"}})
@@ -147,7 +147,7 @@ class TestACluster:
 
         assert [account(one) for one in world.jobs] == ["misspelt", "reader"]
 
-    def test_it_outlives_the_operator_in_the_record(self) -> None:
+    def test_it_is_kept_in_the_record(self) -> None:
         world = running(1)
         world.job_runs = False
         world.ask(**ASKED)
@@ -160,7 +160,7 @@ class TestACluster:
 
 
 class TestARestoreOfWhatIsGone:
-    def test_reads_the_manifest_as_it_says_and_the_cluster_is_told(self) -> None:
+    def test_reads_the_manifest_with_its_identity_and_passes_it_to_the_cluster(self) -> None:
         restore = parse_restore(restoring(**ASKED))
         assert restore.source == STORE
         job = description_job(restore, STORE, operator_image="operator:1")
@@ -191,19 +191,19 @@ class TestWhatASpecSays:
             parse_restore(restoring(**said))
 
     @pytest.mark.parametrize("pod", [3, [], {"serviceAccountName": 3}])
-    def test_what_is_no_name_is_told_once(self, pod: Any) -> None:
+    def test_an_invalid_name_is_reported_once(self, pod: Any) -> None:
         with pytest.raises(RefusedRestore) as refused:
             parse_restore(restoring(**ASKED | {"pod": pod}))
 
         assert len(refused.value.problems) == 1
         assert "spec.pod" in str(refused.value)
 
-    def test_it_survives_the_way_to_the_job_and_to_a_spec(self) -> None:
+    def test_it_is_the_same_in_the_job_and_in_a_spec(self) -> None:
         assert from_json(to_json(STORE)) == STORE
         assert to_spec(STORE)["pod"] == POD
         assert "pod" not in to_spec(replace(STORE, service_account=""))
 
-    def test_a_record_of_before_names_none(self) -> None:
+    def test_an_older_record_names_none(self) -> None:
         told = to_json(replace(STORE, service_account=""))
 
         assert "serviceAccountName" not in told

@@ -37,9 +37,9 @@ class TestWhereItLies:
     def test_what_is_stored_is_read_with_the_backups_own_store_and_secret(self) -> None:
         assert stored_last("b", backup()) == AT
 
-    def test_it_is_the_file_that_was_stored_and_no_later_one(self) -> None:
-        """The same manifest, applied elsewhere with the same path, had put another cluster's data
-        in the place of what a restore by name was to bring back."""
+    def test_it_is_the_stored_file_and_no_later_one(self) -> None:
+        """The same manifest, applied elsewhere with the same path, had replaced the data for a
+        restore by name with another cluster's."""
         found = stored_last("b", backup(DONE | {"sha256": "ab12"}))
 
         assert isinstance(found, Store)
@@ -50,8 +50,8 @@ class TestWhereItLies:
         assert "s3://mybucket/a/b has SHA-256 cd34" in why
         assert "has stored ab12 there" in why
 
-    def test_one_of_an_interval_lies_where_its_status_says(self) -> None:
-        """The path of its spec names none."""
+    def test_a_backup_of_an_interval_is_where_its_status_says(self) -> None:
+        """The path in its spec does not name a file."""
         at = "a/b_v42_2026-01-02-03:04:05"
         body = backup(DONE | {"location": f"s3://mybucket/{at}"}, backupPolicy=EVERY)
 
@@ -60,13 +60,13 @@ class TestWhereItLies:
         assert isinstance(found, Store)
         assert found.key == at
 
-    def test_a_later_failure_leaves_the_last_of_an_interval(self) -> None:
+    def test_after_a_later_failure_the_last_backup_of_an_interval_is_used(self) -> None:
         failed = DONE | {"succeeded": False, "reason": "the store is full"}
 
         assert stored_last("b", backup(failed, backupPolicy=EVERY)) == AT
 
-    def test_a_later_failure_of_a_single_one_may_have_taken_its_place(self) -> None:
-        """It has one name: what was stored there first may be gone."""
+    def test_after_a_later_failure_a_single_backup_may_be_gone(self) -> None:
+        """It has only one name, so what was stored first may have been replaced."""
         failed = DONE | {"succeeded": False, "reason": "the keys differ"}
 
         assert "the keys differ" in awaited(backup(failed)).why
@@ -74,7 +74,7 @@ class TestWhereItLies:
     def test_a_path_that_was_edited_since_does_not_count(self) -> None:
         assert stored_last("b", backup(s3=S3 | {"path": "mybucket/other"})) == AT
 
-    def test_a_volume_is_a_store_like_any(self) -> None:
+    def test_a_volume_is_a_store_like_any_other(self) -> None:
         volume = {"storageType": "Volume", "s3": None, "volume": {"claimName": "v", "path": "x"}}
         body = backup(DONE | {"location": "volume://v/x"}, **volume)
 
@@ -82,30 +82,30 @@ class TestWhereItLies:
 
 
 class TestWhatIsAwaited:
-    def test_one_that_is_not_there(self) -> None:
+    def test_a_missing_backup(self) -> None:
         assert awaited(None).stuck
 
     @pytest.mark.parametrize("status", [None, {}, {"run": "g1"}])
-    def test_one_that_is_being_made_takes_nobodys_hand(self, status: Any) -> None:
+    def test_a_running_backup_needs_no_human(self, status: Any) -> None:
         assert not awaited(backup(status)).stuck
 
-    def test_one_of_an_interval_that_has_made_none_yet(self) -> None:
+    def test_an_interval_without_a_backup_yet(self) -> None:
         assert not awaited(backup({}, backupPolicy=EVERY)).stuck
 
-    def test_one_that_has_failed_says_why(self) -> None:
+    def test_a_failed_backup_says_why(self) -> None:
         found = awaited(backup({"succeeded": False, "reason": "spec.s3.awsSecret: missing"}))
 
         assert found.stuck
         assert "spec.s3.awsSecret: missing" in found.why
 
-    def test_one_that_is_being_deleted_may_take_the_file_with_it(self) -> None:
+    def test_a_backup_that_is_being_deleted_may_take_the_file_with_it(self) -> None:
         assert "deleted" in awaited(backup(metadata={"deletionTimestamp": "2026-01-02"})).why
 
-    def test_one_that_is_not_accepted(self) -> None:
+    def test_a_backup_with_an_invalid_spec(self) -> None:
         assert "storageType" in awaited(backup(storageType="Disk")).why
 
-    def test_one_whose_status_says_no_place(self) -> None:
-        """As coreos's status of a time before."""
+    def test_a_backup_whose_status_names_no_place(self) -> None:
+        """As an old status of the coreos operator."""
         assert "status.location" in awaited(backup({"succeeded": True})).why
 
     @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ class TestWhatIsAwaited:
         ],
     )
     def test_a_location_outside_the_specs_store_is_not_used(self, location: str) -> None:
-        """Who may write a status must not choose where the Secret is used."""
+        """Whoever may write a status must not be able to choose where the Secret is used."""
         found = awaited(backup(DONE | {"location": location}))
 
         assert found.stuck
@@ -155,7 +155,7 @@ class TestWhatASpecSays:
             ({"backupRef": "a"}, "backupRef"),
         ],
     )
-    def test_anything_else_is_told_by_its_field(self, said: Any, field: str) -> None:
+    def test_anything_else_is_refused_with_its_field(self, said: Any, field: str) -> None:
         with pytest.raises(RefusedCluster) as cluster:
             parse_cluster(cluster_body(1, bootstrap={"restore": said}))
         kind = {"backupStorageType": said["storageType"]} if "storageType" in said else {}

@@ -37,7 +37,7 @@ def steps(world: RestoreWorld, most: int = 200) -> list[str]:
 
 
 class TestTheWholeChain:
-    def test_the_first_member_just_runs_and_the_others_join_it(self) -> None:
+    def test_the_first_member_runs_on_the_backup_and_the_others_join_it(self) -> None:
         world = born()
 
         told = steps(world)
@@ -63,8 +63,8 @@ class TestTheWholeChain:
 
         assert len(world.etcds[world.record.cluster_id].voters) == size
 
-    def test_nobody_is_served_before_the_data_is_there(self) -> None:
-        """The Service for clients comes with the latch."""
+    def test_clients_are_let_in_only_once_the_data_is_there(self) -> None:
+        """The client Service is created after the latch."""
         world = born()
         world.job_runs = False
         drive(world, idle=3)
@@ -85,8 +85,8 @@ class TestTheWholeChain:
         assert len(world.jobs) == before
         assert not isinstance(decide(world.observe()), CreateJob | Settled)
 
-    def test_with_tls_the_first_claim_says_so_too(self) -> None:
-        """The claim outlives every other record of what its member's URL is."""
+    def test_with_tls_the_record_on_the_first_claim_says_so_too(self) -> None:
+        """The claim outlives every other record of its member's URL."""
         world = born(1, TLS={"peer": "Managed"})
         steps(world)
 
@@ -96,7 +96,7 @@ class TestTheWholeChain:
 
 
 class TestAtEveryStep:
-    """One thing happens after the n-th step, for every n; it ends well, or in words."""
+    """One thing happens after the n-th step, for every n. It ends well, or with a reason."""
 
     def run(self, happens: Any) -> list[Step]:
         ends = []
@@ -113,7 +113,7 @@ class TestAtEveryStep:
         return ends
 
     def _until(self, world: RestoreWorld, number: int) -> bool:
-        """False once the restore is over before that."""
+        """False if the restore is over before that step."""
         done = 0
         while done < number:
             step = decide(world.observe())
@@ -140,7 +140,7 @@ class TestAtEveryStep:
         self.run(happens)
 
     def test_the_claim_is_lost(self) -> None:
-        """As long as nothing has run: what was restored can be restored again."""
+        """As long as nothing has run, the backup can be restored again."""
 
         def happens(world: RestoreWorld) -> None:
             if world.secret is None or world.record.restoring:
@@ -150,7 +150,7 @@ class TestAtEveryStep:
         self.run(happens)
 
     def test_the_claim_is_deleted_and_made_again_beside_a_finished_job(self) -> None:
-        """That Job filled the volume of before, and would vouch for an empty one."""
+        """That Job filled the old volume, and would vouch for an empty one."""
 
         def happens(world: RestoreWorld) -> None:
             if world.secret is None or world.record.restoring:
@@ -180,7 +180,7 @@ class TestWhatStandsAgainstIt:
         world.job = replace(world.job, **job)
         return world
 
-    def test_a_version_that_cannot_take_it_is_mended_in_the_spec(self) -> None:
+    def test_a_version_that_cannot_read_it_can_be_corrected_in_the_spec(self) -> None:
         world = self.at_job(state="failed", trouble="spec.version: restore it with etcd 3.6")
 
         world.edit(version="3.6.16")
@@ -189,7 +189,7 @@ class TestWhatStandsAgainstIt:
         assert drive(world, idle=2) == Settled()
         assert world.record.version == "3.6.16"
 
-    def test_a_job_that_failed_is_told_and_nothing_runs(self) -> None:
+    def test_a_failed_job_is_reported_and_nothing_runs(self) -> None:
         world = self.at_job(state="failed", trouble="refused: etcd's hash")
 
         step = decide(world.observe())
@@ -200,7 +200,7 @@ class TestWhatStandsAgainstIt:
         assert "new-restore" not in step.message
         assert not world.pods
 
-    def test_an_edit_of_the_spec_makes_the_job_anew(self) -> None:
+    def test_an_edit_of_the_spec_recreates_the_job(self) -> None:
         world = self.at_job(state="failed")
         other = RESTORE | {"s3": {"path": "mybucket/other", "awsSecret": "aws"}}
         world.edit(bootstrap={"restore": other})
@@ -236,7 +236,7 @@ class TestWhatStandsAgainstIt:
         assert isinstance(step, Hold)
         assert "put it back" in step.message
 
-    def test_a_claim_of_another_member_is_left_as_it_is(self) -> None:
+    def test_a_claim_of_another_member_is_left_alone(self) -> None:
         world = born()
         world.job_runs = False
         drive(world, idle=2)
@@ -251,7 +251,7 @@ class TestWhatStandsAgainstIt:
         assert "another member's data" in step.message
 
     @pytest.mark.parametrize("state", ["absent", "running", "complete"])
-    def test_a_claim_whose_record_cannot_be_read_is_left_as_it_is(self, state: Any) -> None:
+    def test_a_claim_with_an_unreadable_record_is_left_alone(self, state: Any) -> None:
         """It may hold another member's data."""
         world = self.at_job()
         seen = world.observe()
@@ -264,8 +264,8 @@ class TestWhatStandsAgainstIt:
         assert isinstance(step, Hold)
         assert step.reason == "ClaimRecordDamaged"
 
-    def test_a_pod_that_somebody_made_is_waited_for(self) -> None:
-        """Two on one volume: `start` would look at what is half there."""
+    def test_a_manually_created_pod_is_waited_for(self) -> None:
+        """With two pods on one volume, `start` would look at half of the data."""
         world = born(1)
         drive_pods = formed(1)
         world.apply(decide(world.observe()))
@@ -280,8 +280,8 @@ class TestWhatStandsAgainstIt:
         assert isinstance(step, Wait)
         assert "c-0" in step.reason
 
-    def test_a_second_pod_of_a_job_that_was_done_was_at_the_volume_when_it_ran(self) -> None:
-        """It begins anew, and takes the marker away first."""
+    def test_a_second_pod_of_a_finished_job_used_the_volume_while_the_member_ran(self) -> None:
+        """It starts from the beginning, and removes the marker first."""
         world = born(1)
         while not isinstance(step := decide(world.observe()), DeleteJob):
             world.apply(step) if is_write(step) else world.turn()
@@ -299,7 +299,7 @@ class TestWhatStandsAgainstIt:
         with pytest.raises(RefusedCluster, match=r"spec\.bootstrap\.restore"):
             parse_cluster(body(1, bootstrap={"restore": RESTORE}, pod={"emptyDir": {}}))
 
-    def test_a_bad_place_is_told_by_its_field(self) -> None:
+    def test_an_invalid_place_is_reported_with_its_field(self) -> None:
         bad = RESTORE | {"s3": {"path": "mybucket/../x"}}
         with pytest.raises(RefusedCluster, match=r"spec\.bootstrap\.restore\.s3\.path"):
             parse_cluster(body(1, bootstrap={"restore": bad}))
@@ -315,7 +315,7 @@ class TestTheRecord:
         over = records.restored(record, 3)
         assert load_bootstrap(dump_bootstrap(over)) == over
 
-    def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
+    def test_the_record_of_every_other_cluster_has_not_changed(self) -> None:
         record = records.first_attempt("uid", {"c-0": "http://c-0:2380"}, "3.7.3")
 
         assert "restoring" not in dump_bootstrap(record)
@@ -353,7 +353,7 @@ class TestTheManifests:
         assert mounts == {"fetch": ["data", "store"], "etcdutl": ["data"], "finish": ["data"]}
         assert pod["automountServiceAccountToken"] is False
 
-    def test_evictions_do_not_use_up_its_tries(self) -> None:
+    def test_evictions_do_not_count_as_attempts(self) -> None:
         """Nodes were drained one after another, and a long restore had failed."""
         rules = self.job()["spec"]["podFailurePolicy"]["rules"]
 
@@ -388,8 +388,8 @@ class TestTheManifests:
 
 
 class TestRevisionsOfOneRestoredAgain:
-    """They were raised by the same each time: a client that had watched the one before asked for
-    revisions to come, and etcd told it nothing of what was written until then."""
+    """They were raised by the same number each time. A client that had watched the earlier cluster
+    waited for future revisions, and etcd reported nothing that was written until then."""
 
     def raised(self, made: float) -> int:
         world = born()
@@ -400,7 +400,7 @@ class TestRevisionsOfOneRestoredAgain:
         assert world.record.bump == int(said.partition("=")[2])
         return world.record.bump
 
-    def test_go_on_above_those_of_the_time_before(self) -> None:
+    def test_continue_above_those_of_the_time_before(self) -> None:
         november = 1_793_491_200.0
         first, later = self.raised(november), self.raised(november + 60)
 
@@ -408,7 +408,7 @@ class TestRevisionsOfOneRestoredAgain:
         assert later - first == writes_of_a_minute_that_no_etcd_can_do
         assert first > BUMP
 
-    def test_are_raised_where_nothing_is_known_of_the_time(self) -> None:
+    def test_are_raised_if_the_time_is_unknown(self) -> None:
         assert self.raised(0.0) == BUMP
 
 

@@ -108,7 +108,7 @@ def world() -> World:
     return World()
 
 
-async def test_a_cluster_that_is_gone_is_made_from_what_was_recorded(world: World) -> None:
+async def test_a_deleted_cluster_is_recreated_from_what_was_recorded(world: World) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -131,7 +131,7 @@ async def test_a_cluster_that_is_gone_is_made_from_what_was_recorded(world: Worl
 async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(
     world: World,
 ) -> None:
-    """Who may write to the store is not who may say so here."""
+    """Whoever can write to the store must not be able to decide that."""
     uid = "01234567-89ab-cdef-0123-456789abcdef"
     altered = {
         "retainedClaims": {"discard": uid},
@@ -149,7 +149,7 @@ async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(
 
 
 async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> None:
-    """The operator's default may be another by now, and need not take the data."""
+    """The operator's default may have changed since, and may not be able to read the data."""
     await world.settle()
     world.end(Described({"size": 3}, "3.5.32", 42))
     await world.settle()
@@ -157,7 +157,7 @@ async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> 
     assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["version"] == "3.5.32"
 
 
-async def test_a_cluster_that_is_there_is_never_touched(world: World) -> None:
+async def test_an_existing_cluster_is_never_touched(world: World) -> None:
     metadata = {"namespace": "default", "name": "c"}
     world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
     world.serve()
@@ -171,8 +171,8 @@ async def test_a_cluster_that_is_there_is_never_touched(world: World) -> None:
     assert "succeeded" not in world.status
 
 
-async def test_once_it_has_succeeded_the_cluster_goes_its_own_way(world: World) -> None:
-    """Deleted later, it must not come back by itself with old data."""
+async def test_once_it_has_succeeded_it_does_not_act_again(world: World) -> None:
+    """If the cluster is deleted later, it must not come back by itself with old data."""
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -185,7 +185,7 @@ async def test_once_it_has_succeeded_the_cluster_goes_its_own_way(world: World) 
     assert world.kube.find(ETCD_CLUSTERS, "c") is None
 
 
-async def test_the_job_only_looks(world: World) -> None:
+async def test_the_job_only_reads(world: World) -> None:
     await world.settle()
 
     job = world.kube.live(JOBS, "c-backup-d1")
@@ -195,7 +195,7 @@ async def test_the_job_only_looks(world: World) -> None:
     assert job["metadata"]["ownerReferences"][0]["kind"] == "EtcdRestore"
 
 
-async def test_what_is_missing_is_told_while_it_is_tried_again(world: World) -> None:
+async def test_what_is_missing_is_reported_while_it_is_tried_again(world: World) -> None:
     await world.settle()
     failure = Failure("NoManifest", "spec.s3.path: there is no 'etcd.backup.manifest.json'")
     world.end(failure, kind="")
@@ -215,7 +215,7 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert await world.settle() is None
 
 
-async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(world: World) -> None:
+async def test_a_node_that_does_not_answer_was_waited_for_silently(world: World) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42), kind="")
     for kind, name in ((JOBS, "c-backup-d1"), (PODS, "p-c-backup-d1")):
@@ -228,7 +228,7 @@ async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(world: 
     assert "kubectl delete pod p-c-backup-d1 " in world.condition()["message"]
 
 
-async def test_a_job_whose_pod_was_gone_before_it_was_heard_ended_it_for_good(
+async def test_a_job_whose_pod_was_gone_before_it_was_noticed_ended_it_for_good(
     world: World,
 ) -> None:
     """Its node was drained between the end of the pod and the next look."""
@@ -246,7 +246,7 @@ async def test_a_job_whose_pod_was_gone_before_it_was_heard_ended_it_for_good(
     assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["size"] == 3
 
 
-async def test_a_job_of_someone_else_was_told_of_without_the_way_out(world: World) -> None:
+async def test_a_job_of_another_owner_was_reported_without_a_way_out(world: World) -> None:
     metadata = {"namespace": "default", "name": "c-backup-d1"}
     world.kube.put(JOBS, {"metadata": metadata})
 
@@ -257,8 +257,8 @@ async def test_a_job_of_someone_else_was_told_of_without_the_way_out(world: Worl
     assert world.kube.calls["delete Job"] == 0
 
 
-async def test_an_edit_of_the_spec_is_another_try(world: World) -> None:
-    """The Job of before has failed for good, and knows only what the spec said then."""
+async def test_an_edit_of_the_spec_is_another_attempt(world: World) -> None:
+    """The earlier Job has failed for good, and only knows the earlier spec."""
     await world.settle()
     world.end(Failure("NoClusterRecorded", "spec.s3.path: nobody knows"), kind="Failed")
     await world.settle()
@@ -286,7 +286,7 @@ async def test_an_edit_while_the_api_server_refuses_does_not_end_it(world: World
     assert world.condition()["reason"] == "Reading"
 
 
-async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: World) -> None:
+async def test_what_a_human_has_to_do_for_the_cluster_is_reported_here_too(world: World) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -300,7 +300,7 @@ async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: Wo
 
 
 async def begins_by(world: World, record: Bootstrap) -> None:
-    """It is made from the manifest, begins by this record, and serves."""
+    """The cluster is created from the manifest, begins with this record, and serves."""
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -325,7 +325,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("record", BEGUN.values(), ids=BEGUN)
-async def test_a_cluster_that_began_otherwise_was_called_restored(
+async def test_a_cluster_that_began_otherwise_was_reported_as_restored(
     world: World, record: Bootstrap
 ) -> None:
     await begins_by(world, record)
@@ -341,7 +341,7 @@ async def test_a_cluster_that_was_filled_from_the_backup_is_restored(world: Worl
     assert world.status["succeeded"] is True
 
 
-async def test_a_refused_cluster_is_told(world: World) -> None:
+async def test_a_refused_cluster_is_reported(world: World) -> None:
     await world.settle()
     world.end(Described({"size": 99}, "3.7.3", 42))
     world.kube.failures["create EtcdCluster"] = [Rejected("spec.size: 1 to 7", status=422)]
@@ -350,7 +350,7 @@ async def test_a_refused_cluster_is_told(world: World) -> None:
     assert "1 to 7" in world.condition()["message"]
 
 
-async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
+async def test_a_read_that_the_api_server_refuses_is_reported(world: World) -> None:
     world.kube.failures["get EtcdCluster"] = [Rejected("c is forbidden", status=403)]
 
     assert await world.settle() == 30.0
@@ -361,7 +361,7 @@ async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
     assert world.condition()["reason"] == "Reading"
 
 
-async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> None:
+async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
     await fail_until_told(world, "create Job")
     await world.settle()
@@ -369,7 +369,7 @@ async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> 
     assert world.condition()["reason"] == "Reading"
 
 
-async def test_that_the_namespace_goes_is_no_fault_of_the_restore(world: World) -> None:
+async def test_a_namespace_that_is_being_deleted_is_no_failure(world: World) -> None:
     words = "unable to create: namespace default is being terminated"
     world.kube.failures["create Job"] = [Rejected(words, status=403)]
 
@@ -451,7 +451,7 @@ class TestABackupByName:
     async def test_what_becomes_of_it_in_the_middle_is_no_matter(
         self, world: World, then: str
     ) -> None:
-        """The Job's order is the record of it, and the cluster's own spec from then on."""
+        """The Job's order is its record, and after that the cluster's own spec."""
         world.kube.put(ETCD_BACKUPS, backup())
         await world.settle()
         if then == "deleted":
@@ -497,7 +497,7 @@ class TestABackupByName:
         assert self.told(world) == STORED
 
     async def test_a_cluster_that_is_there_comes_first(self, world: World) -> None:
-        """Nobody has to make a backup to be told that nothing is done with it."""
+        """No backup should be needed to learn that nothing is done with it."""
         metadata = {"namespace": "default", "name": "c"}
         world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
         await world.settle()
@@ -513,7 +513,7 @@ class TestABackupByName:
         assert "does not exist" in world.condition()["message"]
 
     async def test_a_job_that_says_no_store_is_no_record(self, world: World) -> None:
-        """What the EtcdBackup says by now may be another backup."""
+        """The EtcdBackup may have stored another backup by now."""
         world.kube.put(ETCD_BACKUPS, backup())
         await world.settle()
         job = world.kube.live(JOBS, "c-backup-d1")
@@ -527,7 +527,8 @@ class TestABackupByName:
 
 
 class TestAPrivateRegistry:
-    """The pod that reads the manifest knew no credentials, and nobody could give it any."""
+    """The pod that reads the manifest had no registry credentials, and there was no way to give it
+    any."""
 
     OWN: ClassVar[Json] = {
         "imagePullSecrets": [{"name": "own"}],
@@ -568,7 +569,7 @@ class TestAPrivateRegistry:
         assert pod["nodeSelector"] == {"disk": "ssd"}
 
     async def test_the_labels_of_the_backups_pods_are_not_its(self) -> None:
-        """They say whose pod it is, to budgets and policies of the user's own."""
+        """They tell the user's own budgets and policies whose pod it is."""
         world = World()
         world.kube.put(ETCD_RESTORES, world.kube.live(ETCD_RESTORES, "c") | {"spec": BY_NAME})
         stored = backup()
@@ -589,7 +590,7 @@ class TestAPrivateRegistry:
 
 
 class TestInPlace:
-    """A cluster of that name that the restore has not made."""
+    """A cluster with that name that the restore has not created."""
 
     ID = "00000000000000ab"
     SSD: ClassVar = {"nodeSelector": {"disk": "ssd"}}
@@ -623,7 +624,7 @@ class TestInPlace:
         await world.settle()
         assert world.status["backupStorageType"] == "S3"
 
-    async def test_another_id_is_refused_in_words(self, world: World) -> None:
+    async def test_another_id_is_refused(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         assert await world.settle() == 30.0
 
@@ -641,7 +642,7 @@ class TestInPlace:
         assert world.condition()["reason"] == "ClusterNotFound"
         assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
 
-    async def test_what_the_cluster_says_is_told_on(self, world: World) -> None:
+    async def test_what_the_cluster_reports_is_passed_on(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Working", "waiting for Job c-restore")
         assert await world.settle() == 2.0
@@ -669,10 +670,10 @@ class TestInPlace:
         assert world.condition()["message"] == "all 7 are used"
         assert "succeeded" not in world.status
 
-    async def test_one_that_nobody_had_confirmed_brought_old_data_back_months_later(
+    async def test_an_unconfirmed_restore_brought_old_data_back_months_later(
         self, world: World
     ) -> None:
-        """The cluster was deleted, to be gone."""
+        """The cluster had been deleted for good."""
         await world.settle()
         world.clock.now += GIVE_UP_SECONDS
         assert await world.settle() is None
@@ -686,10 +687,10 @@ class TestInPlace:
         await world.settle()
         assert world.condition()["reason"] == "Reading"
 
-    async def test_one_that_was_held_replaced_months_later_what_was_written_since(
+    async def test_a_held_restore_replaced_months_later_what_was_written_since(
         self, world: World
     ) -> None:
-        """A cluster of seven was made one of five, and nobody thought of it any more."""
+        """A cluster of seven became one of five, and nobody remembered the restore."""
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")
         await world.settle()
@@ -701,11 +702,11 @@ class TestInPlace:
         assert world.status["reason"].startswith("all 7 are used. This has not changed for a day")
 
     @pytest.mark.parametrize("waits", ["Working", "unseen", "ClusterNotFound", "ClusterChanged"])
-    async def test_one_that_waited_in_vain_replaced_months_later_what_was_written_since(
+    async def test_a_restore_that_waited_in_vain_replaced_months_later_what_was_written_since(
         self, world: World, waits: str
     ) -> None:
-        """There was no node for its Job's pod, its EtcdBackup had not succeeded, or the cluster of
-        that ID was deleted, and then made again with its claims."""
+        """No node had room for its Job's pod, its EtcdBackup had not succeeded, or the cluster with
+        that ID was deleted and then created again with its claims."""
         self.confirm(world, self.ID if waits != "ClusterChanged" else "00000000000000cd")
         if waits == "ClusterNotFound":
             world.kube.remove(ETCD_CLUSTERS, "default", "c")
@@ -724,10 +725,8 @@ class TestInPlace:
             in world.status["reason"]
         )
 
-    async def test_one_that_waited_for_a_node_in_a_cluster_that_changes_waited_for_ever(
-        self, world: World
-    ) -> None:
-        """Whenever a node came or went it was said in other words, and the day began anew."""
+    async def test_a_restore_that_waited_for_a_node_waited_without_end(self, world: World) -> None:
+        """Whenever a node was added or removed the message changed, and the day began again."""
         self.confirm(world)
         for hour in range(25):
             told = f"waiting for Job c-restore: 0/{3 + hour % 2} nodes are available"
@@ -737,10 +736,11 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
 
-    async def test_one_that_was_edited_while_nobody_looked_at_its_cluster_waited_for_ever(
+    async def test_a_restore_that_was_edited_while_its_cluster_was_not_looked_at_waited_without_end(
         self, world: World
     ) -> None:
-        """The spec of the EtcdCluster was refused, and its status stays as it was until then."""
+        """The spec of the EtcdCluster was refused, and its status stays as it was until that
+        ends."""
         self.confirm(world)
         self.tell(world, "Working", "waiting for Job c-restore")
         await world.settle()
@@ -754,7 +754,7 @@ class TestInPlace:
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
         assert world.status["reason"].startswith("the cluster has not seen the edited spec")
 
-    async def test_one_that_waits_for_something_else_has_a_day_for_that(self, world: World) -> None:
+    async def test_waiting_for_something_else_starts_another_day(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         await world.settle()
         world.clock.now += GIVE_UP_SECONDS - 1
@@ -765,7 +765,7 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c"))
 
-    async def test_one_that_is_edited_after_it_was_given_up_is_tried(self, world: World) -> None:
+    async def test_an_edit_after_it_was_given_up_is_tried(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")
         await world.settle()
@@ -778,7 +778,7 @@ class TestInPlace:
             assert await world.settle() == 2.0
         assert replacing(world.kube.live(ETCD_RESTORES, "c"))
 
-    async def test_what_works_after_it_took_over_is_not_given_up(self, world: World) -> None:
+    async def test_work_after_the_takeover_is_not_given_up(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Working", "c-3 to serve the restored data", generation=None)
         await world.settle()
@@ -787,7 +787,7 @@ class TestInPlace:
         assert await world.settle() == 2.0
         assert "succeeded" not in world.status
 
-    async def test_an_edit_begins_the_day_anew(self, world: World) -> None:
+    async def test_an_edit_starts_another_day(self, world: World) -> None:
         await world.settle()
         world.clock.now += GIVE_UP_SECONDS - 1
         world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
@@ -813,15 +813,15 @@ class TestInPlace:
         assert world.status["succeeded"] is False
         assert "keeps the data that it has" in world.status["reason"]
 
-    async def test_a_failure_of_the_spec_before_does_not_end_it(self, world: World) -> None:
+    async def test_a_failure_of_an_earlier_spec_does_not_end_it(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Failed", generation=1)
         assert await world.settle() == 2.0
 
         assert "succeeded" not in world.status
 
-    async def test_what_fails_after_it_took_over_is_no_end(self, world: World) -> None:
-        """There is no way back then, but perhaps one on."""
+    async def test_a_failure_after_the_takeover_is_not_the_end(self, world: World) -> None:
+        """There is no way back then, but there may be a way forward."""
         self.confirm(world)
         self.tell(world, "Failed", "lost its volume before it served", generation=None)
         assert await world.settle() == 2.0
@@ -843,7 +843,7 @@ class TestInPlace:
         assert world.status["succeeded"] is True
         assert "00000000000000cd" in world.condition()["message"]
 
-    async def test_what_another_restore_has_done_is_not_its_success(self, world: World) -> None:
+    async def test_the_result_of_another_restore_is_not_its_success(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Done", uid="uid-other", generation=None)
         await world.settle()
@@ -851,7 +851,7 @@ class TestInPlace:
         assert "succeeded" not in world.status
 
     @pytest.mark.parametrize("named", ["", "xyz", "0" * 17, "ab cd"])
-    async def test_what_is_no_id_is_refused(self, world: World, named: str) -> None:
+    async def test_an_invalid_id_is_refused(self, world: World, named: str) -> None:
         self.confirm(world, named)
         await world.settle()
 

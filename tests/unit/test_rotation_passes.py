@@ -34,7 +34,7 @@ LEAVES = {
 
 
 class RollingNodes(Nodes):
-    """With the revisions of pods, so that they are restarted."""
+    """Nodes that also set the revision of pods, so that pods are restarted."""
 
     def turn(self):
         stateful_set = self.kube.objects.get((STATEFUL_SETS, "default", "a"))
@@ -82,7 +82,7 @@ def authority(bench, name="a-client-ca", key="ca.crt"):
 
 
 def signed(certificate, by):
-    """Whether it is by that authority."""
+    """Whether this authority signed it."""
     try:
         certificate.verify_directly_issued_by(by)
     except Exception:  # noqa: BLE001 - of any kind
@@ -99,7 +99,8 @@ def leaf(bench, name):
 
 
 async def until(bench, stage):
-    """To where that file of the clients' authority has come, and what follows from it."""
+    """Continues until the file of the client authority is at this stage, and everything that
+    follows is done."""
     for _ in range(400):
         delay = await bench.once()
         bench.nodes.turn()
@@ -145,8 +146,8 @@ def mounted(pod):
     }
 
 
-async def test_of_authorities_that_have_lost_their_labels():
-    """Only a read shows them then. They are labelled again with the first turn."""
+async def test_authorities_without_their_labels():
+    """Then only a read shows them. The first turn labels them again."""
     bench = await settled()
     for name in ("a-peer-ca", "a-client-ca"):
         secret = bench.kube.live(SECRETS, name)
@@ -210,8 +211,9 @@ class Killed(Unavailable):
     pass
 
 
-async def test_killed_around_any_write_it_is_gone_on_with():
-    """One link of a cluster of one: each write of a rotation, by turns before it and after it."""
+async def test_after_a_kill_around_any_write_it_continues():
+    """One link of a cluster of one: each write of a rotation, alternately just before and just
+    after it."""
     writes = await _writes_of_a_rotation()
     assert len(writes) == 10, writes
     for number in range(len(writes)):
@@ -232,7 +234,7 @@ async def _writes_of_a_rotation():
 
 
 def _of_rotation(bench):
-    """What was written, each once, however often it was tried."""
+    """The writes of a rotation, each once, however often it was tried."""
     kept = [one for one in bench.kube.log if one.startswith(("patch Sec", "apply Stat", "delete"))]
     return [one for at, one in enumerate(kept) if at == 0 or kept[at - 1] != one]
 
@@ -296,7 +298,9 @@ async def test_a_secret_keeps_the_file_that_a_pod_mounts_until_none_does():
         ("old-ca.crt", "generation", "generation is no number"),
     ],
 )
-async def test_a_rotation_that_was_tampered_with_is_told_and_goes_on_when_mended(stage, key, said):
+async def test_a_rotation_that_was_tampered_with_is_reported_and_continues_when_repaired(
+    stage, key, said
+):
     bench = await settled()
     wish(bench, **ROTATED)
     await until(bench, stage)
@@ -320,7 +324,7 @@ async def test_a_rotation_that_was_tampered_with_is_told_and_goes_on_when_mended
 
 
 async def test_a_pause_does_not_make_it_forget_that_it_rotates():
-    """Nobody looks at Secrets meanwhile."""
+    """Secrets are not looked at during a pause."""
     bench = await settled(size=1)
     wish(bench, **ROTATED)
     await until(bench, "next-ca.crt")
@@ -338,7 +342,7 @@ async def test_a_pause_does_not_make_it_forget_that_it_rotates():
     assert bench.condition("Rotating") is None
 
 
-async def test_a_turn_that_comes_second_is_no_fault():
+async def test_a_turn_that_conflicts_is_no_failure():
     bench = await settled()
     bench.kube.failures["patch Secret"] = [Conflict("changed", status=409)]
     wish(bench, **ROTATED)
@@ -346,7 +350,7 @@ async def test_a_turn_that_comes_second_is_no_fault():
     is_done(bench)
 
 
-async def test_no_key_is_told(caplog):
+async def test_no_key_is_logged_or_reported(caplog):
     caplog.set_level(logging.DEBUG)
     bench = await settled()
     wish(bench, **ROTATED)
@@ -363,7 +367,7 @@ async def test_no_key_is_told(caplog):
     assert not [one for one in keys for text in told if one.decode().splitlines()[1] in text]
 
 
-async def test_a_number_for_a_link_without_an_authority_is_told():
+async def test_a_number_for_a_link_without_an_authority_is_reported():
     bench = Bench()
     bench.declare(TLS={"client": "Plaintext", "rotation": {"client": 2}})
     await bench.run()

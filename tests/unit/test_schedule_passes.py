@@ -50,7 +50,7 @@ def clock_of(moment: float) -> str:
 
 
 class World:
-    """One schedule; the backups are made by hand."""
+    """One schedule. A test plays the passes over its backups."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(START)
@@ -59,7 +59,7 @@ class World:
         self.begin()
 
     def begin(self) -> None:
-        """An operator that knows only what is stored."""
+        """Starts an operator that knows only what is stored."""
         events = Events(self.kube, instance="test", clock=self.clock)
         self.metrics = Metrics()
         self.schedules = Schedules(
@@ -74,7 +74,7 @@ class World:
         self.kube.put(ETCD_SCHEDULES, {**known, "metadata": metadata, "spec": SPEC | changes})
 
     async def settle(self) -> float | None:
-        """Passes until one asks for patience."""
+        """Makes passes until one wants to wait."""
         for _ in range(30):
             made = self.kube.calls["create EtcdBackup"]
             after = await self.schedules.reconcile(KEY)
@@ -84,7 +84,7 @@ class World:
         raise AssertionError("it never comes to rest")
 
     async def until(self, text: str) -> None:
-        """Passes at the moments that they ask for."""
+        """Makes passes at the times that they ask for."""
         end = datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
         while self.clock.now < end:
             after = await self.settle()
@@ -93,7 +93,7 @@ class World:
         await self.settle()
 
     def backups(self) -> list[str]:
-        """When they are of."""
+        """The times that the backups are for."""
         found = [self.kube.live(kind, name) for kind, _, name in self.kube.objects
                  if kind == ETCD_BACKUPS]  # fmt: skip
         notes = (one["metadata"]["annotations"] for one in found)
@@ -173,7 +173,8 @@ async def test_a_run_is_one_etcdbackup(world: World) -> None:
 
 
 async def test_news_of_a_run_reach_the_queue_of_backups(world: World) -> None:
-    """What is put into the store is no news when the watch tells of it, and would not be begun."""
+    """A backup that is put into the store directly is no news when the watch reports it, and would
+    never be started."""
     await world.until("02:59:59")
     world.kube.watching = False
     world.clock.now += 1
@@ -209,7 +210,7 @@ async def test_between_runs_it_costs_nothing(world: World) -> None:
 async def test_a_clock_that_was_ahead_is_not_waited_for(
     world: World, hours: int, then: str
 ) -> None:
-    """What it had counted as done were hours of runs: none was begun, and none missed."""
+    """The counted runs lay hours ahead, so no run was started and none was missed."""
     await world.runs("03:00")
     ahead = hours * 3600 + 600
     world.clock.now += ahead
@@ -223,7 +224,8 @@ async def test_a_clock_that_was_ahead_is_not_waited_for(
 
 
 async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World) -> None:
-    """It was told on in the status, which the API server refused: it was longer than a time is."""
+    """Its text was copied into the status, which the API server refused because it was too long for
+    a time."""
     await world.runs("03:00")
     body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
     body["metadata"]["annotations"][naming.SCHEDULED_TIME] = "at some time " * 10
@@ -411,7 +413,7 @@ async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: W
 
 
 async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> None:
-    """By its labels it would be one of them, were it not for the name; by its name, for the UID."""
+    """Its labels would make it one of them, but not its name. Its name would, but not the UID."""
     labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}
     notes = {naming.SCHEDULED_TIME: "2026-11-20T00:00:00Z"}
     for name, changed in (("before-the-upgrade", {}), ("s-100", {naming.SCHEDULE_UID: "before"})):
@@ -432,7 +434,8 @@ async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> N
 
 
 async def test_it_reads_a_backup_again_before_it_deletes_it(world: World) -> None:
-    """The newest that was verified went while the watch was behind: the last good one stays."""
+    """The newest verified backup was deleted while the watch was behind. The last good one
+    stays."""
     await world.runs("03:00")
     await world.runs("03:01", verified=False)
     await world.runs("03:02")
@@ -599,7 +602,7 @@ def at(text: str) -> float:
 async def test_before_the_first_run_there_is_nothing_to_measure_but_that_it_runs(
     world: World,
 ) -> None:
-    """A zero would be an alert: the last success in 1970."""
+    """A zero would raise an alert: the last success in 1970."""
     await world.until("02:59:59")
 
     assert (world.gauge("scheduled"), world.gauge("missed_runs")) == (1, 0)
@@ -681,7 +684,7 @@ async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
 
 
 async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: World) -> None:
-    """A webhook was down for days, and neither the conditions nor the metrics told of it."""
+    """A webhook was down for days, and neither the conditions nor the metrics showed it."""
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
     world.clock.now += 1

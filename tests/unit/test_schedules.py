@@ -33,7 +33,7 @@ def made(moment: int, **changes: Any) -> ScheduledBackup:
 
 
 def missed(step: object) -> tuple[str, int, float]:
-    """Reason, how many there are now, and until when it is counted."""
+    """The reason, the number of missed runs, and the time until which they are counted."""
     assert isinstance(step, Tell)
     assert step.miss
     assert step.after == 0.0
@@ -45,13 +45,13 @@ class TestDue:
         assert schedules.decide(seen(due=Due(NOON))) == Create(NOON)
 
     def test_what_was_made_is_put_on_record_before_anything_else(self) -> None:
-        """Also by an operator that died before it could say so."""
+        """Also after an operator died before it could record it."""
         step = schedules.decide(seen(due=Due(NOON), made=(made(NOON, state="running"),)))
 
         assert step == Tell(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
 
     def test_one_that_a_clock_ahead_has_made_does_not_make_all_others_missed(self) -> None:
-        """Each was made, and then told as missed: it was in its own way."""
+        """Each run was made and then reported as missed: it got in its own way."""
         wrong, own = made(NOON + 365 * 86400), made(NOON, state="running")
         record = replace(RECORD, last_made=wrong.moment)
         step = schedules.decide(seen(record=record, due=Due(NOON), made=(wrong, own)))
@@ -98,7 +98,7 @@ class TestDue:
         assert missed(schedules.decide(seen(due=Due(NOON), taken=True))) == ("NameTaken", 1, NOON)
 
     def test_those_that_were_missed_are_counted_before_one_makes_up_for_them(self) -> None:
-        """In this order, or a death in between would lose the count."""
+        """In this order, because a crash in between would lose the count."""
         due = Due(NOON, 5, NOON - 3600)
         first = schedules.decide(seen(due=due, began=NOON - 10.0))
         assert missed(first) == ("OperatorAway", 5, NOON - 1)
@@ -125,7 +125,7 @@ class TestDue:
         assert missed(step) == ("Suspended", 3, NOON)
 
     def test_other_times_count_from_when_they_were_seen(self) -> None:
-        """Else an edit in the afternoon would make up for the whole morning at once."""
+        """Otherwise an edit in the afternoon would make up for the whole morning at once."""
         edited = replace(HOURLY, cron="*/5 * * * *")
         step = schedules.decide(seen(schedule=edited, due=Due(NOON, 11, NOON - 300)))
 
@@ -189,7 +189,8 @@ class TestJitter:
         assert schedules.decide(replace(overdue, now=float(NOON + turn))) == Create(NOON)
 
     def test_a_second_hand_over_while_it_was_held_made_it_too_late(self) -> None:
-        """Each operator held it anew, and the time that the one before had held it was late."""
+        """Each operator held the run again, and the time that the one before had held it counted as
+        late."""
         later = schedules.jitter(self.SPREAD)
         strict = replace(self.SPREAD, deadline=60)
         turn = NOON + 2.0 * later
@@ -227,7 +228,8 @@ class TestJitter:
 
     @pytest.mark.parametrize("before", [0.0, 10.0, 590.0])
     def test_a_hand_over_shortly_before_a_run_does_not_make_it_late(self, before: float) -> None:
-        """It was held as if it had been overdue: beyond its deadline, and the day had no backup."""
+        """It was held as if it were overdue, beyond its deadline, and there was no backup that
+        day."""
         begins = NOON + schedules.jitter(self.SPREAD)
         strict = replace(self.SPREAD, deadline=60)
         fallen_due = seen(schedule=strict, due=Due(NOON), began=begins - before, now=begins + 1.0)
@@ -235,7 +237,8 @@ class TestJitter:
         assert schedules.decide(fallen_due) == Create(NOON)
 
     def test_that_it_is_held_makes_no_run_late(self) -> None:
-        """Ten seconds late when the operator began, and given up for the minutes of its jitter."""
+        """It was ten seconds late when the operator began, and was given up for the minutes of its
+        jitter."""
         later = schedules.jitter(self.SPREAD)
         strict = replace(self.SPREAD, deadline=60)
         began = NOON + later + 10.0
@@ -302,7 +305,7 @@ class TestRetention:
         assert self.gone(Retention(days=1), made(10), made(20), failed) == [10]
 
     def test_a_clock_that_jumps_ahead_does_not_make_the_whole_history_old(self) -> None:
-        """A year for one moment: all but one backup were deleted with what they had stored."""
+        """A year, for one moment: all backups but one were deleted with what they had stored."""
         day, ahead = 86400, NOON + 365 * 86400
         there = [made(NOON - age * day, created=NOON - age * day) for age in (8, 6, 1)]
         wrong = made(ahead, created=NOON)
@@ -317,7 +320,8 @@ class TestRetention:
         assert self.gone(Retention(days=7), *there, wrong) == [NOON - 8 * day]
 
     def test_one_that_is_on_its_way_out_is_none_of_those_that_stay(self) -> None:
-        """The last two were deleted by hand: with them went what they counted as newer than."""
+        """The last two were deleted by hand, and with them everything that counted as older than
+        they."""
         leaving = [made(n, deleting=True, verified=True) for n in (30, 40)]
         there = [made(n, verified=True) for n in (10, 20)]
 
@@ -334,7 +338,7 @@ class TestRetention:
     def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_one_that_was_lost(
         self,
     ) -> None:
-        """It was made anew after the loss, and backed up every night."""
+        """It was created again after the loss, and backed up every night."""
         lost, anew = [day * 86400 for day in (1, 2, 3)], [day * 86400 for day in range(40, 60)]
         there = [made(moment, verified=True, cluster_id="0a") for moment in lost]
         there += [made(moment, verified=True, cluster_id="0b") for moment in anew]
@@ -344,7 +348,7 @@ class TestRetention:
         assert gone == [*lost, *anew[:6]], "it may be too old all the same"
 
     def test_failures_use_up_no_place_of_a_good_one(self) -> None:
-        """A month of failures must not end with nothing."""
+        """A month of failures must not leave nothing."""
         failed = [made(NOON + n, state="failed") for n in range(10)]
         there = [made(n) for n in (1, 2, 3)]
 
@@ -372,7 +376,7 @@ class TestRetention:
         assert step == LetGo(kept.name, kept.uid, "1", None)
 
     def test_one_that_failed_is_held_by_nothing(self) -> None:
-        """There is nothing to delete, and a store that is down would keep it for ever."""
+        """There is nothing to delete, and a store that is down would keep the object for good."""
         failed = tuple(made(n, state="failed") for n in range(10, 14))
 
         step = retention.decide(Retention(1), failed, NOON)
@@ -380,7 +384,7 @@ class TestRetention:
         assert step == LetGo(failed[0].name, failed[0].uid, "1", None)
 
     def test_one_whose_trial_failed_takes_along_what_it_stored(self) -> None:
-        """Full-size files stayed in the store for ever, and nothing told of them."""
+        """Full-size files stayed in the store for good, and nothing mentioned them."""
         failed = tuple(made(n, state="failed", unproven=True) for n in range(10, 14))
         oldest = failed[0]
         step = retention.decide(Retention(1), failed, NOON)
@@ -441,7 +445,7 @@ class TestWhose:
         ],
     )
     def test_of_others(self, changes: Any) -> None:
-        """Their labels may say what they like: they are neither counted nor deleted."""
+        """Whatever their labels say, they are neither counted nor deleted."""
         assert as_scheduled(HOURLY, self.body(**changes)) is None
 
     def test_a_schedule_that_has_no_uid_owns_nothing(self) -> None:
@@ -477,7 +481,7 @@ class TestWhose:
         assert as_scheduled(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]
 
     def test_a_template_that_came_to_say_retain_did_not_keep_what_was_stored_before(self) -> None:
-        """All that was made until then was deleted with its files."""
+        """Everything made before was deleted together with its files."""
         now = replace(HOURLY, template={"deletionPolicy": "Retain"})
         there = [
             as_scheduled(now, self.body()),

@@ -1,4 +1,4 @@
-"""The client with an HTTP server that behaves or misbehaves as told."""
+"""The client, with an HTTP server that behaves or misbehaves as a test says."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ SERVICE = {"metadata": {"namespace": "ns", "name": "a"}, "spec": {"clusterIP": "
 
 
 class Server:
-    """Answers what it was told to and keeps what it was asked."""
+    """Gives the answers that a test sets, and records the requests."""
 
     def __init__(self):
         self.asked = []
@@ -267,7 +267,7 @@ async def test_refusals_of_a_write(client, server, observed, status, reason, kin
 
 
 async def test_what_could_not_be_created_is_named(client, server):
-    """The path of a POST does not say it, and the words end up in a status."""
+    """The path of a POST does not contain the name, and the message ends up in a status."""
     server.refuses(500, "InternalError")
 
     with pytest.raises(Unavailable, match=r"^create /api/v1/namespaces/ns/services/a: told why"):
@@ -275,7 +275,7 @@ async def test_what_could_not_be_created_is_named(client, server):
 
 
 async def test_a_uid_that_is_not_the_objects_is_a_conflict(client, server):
-    # As kube-apiserver 1.36 says it.
+    # The message of kube-apiserver 1.36.
     told = {
         "kind": "Status",
         "reason": "Invalid",

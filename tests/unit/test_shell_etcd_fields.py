@@ -20,7 +20,7 @@ def status(extra: bytes) -> object:
 
 
 def downgrade(*, enabled: bool, target: bytes) -> bytes:
-    """Field 13, a message of a flag and a version."""
+    """Field 13, a message with a flag and a version."""
     info = (b"\x08\x01" if enabled else b"") + bytes((0x12, len(target))) + target
     return bytes((0x6A, len(info))) + info
 

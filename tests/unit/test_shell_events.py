@@ -137,7 +137,7 @@ async def test_one_that_vanishes_between_conflict_and_count_is_let_go(kube, even
 
 
 async def test_the_longest_name_of_an_object_leaves_room_for_the_events_own(kube, events):
-    """Of an EtcdBackup: the API server refused each of its events."""
+    """The API server refused every Event about such an EtcdBackup."""
     name = f"{'a' * 235}.{'b' * 17}"
     about = {**CLUSTER, "metadata": {**CLUSTER["metadata"], "name": name}}
     await events.emit(about, "Normal", "Stored", "it is stored")

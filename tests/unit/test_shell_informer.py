@@ -43,7 +43,7 @@ def thing(version, name="a", *, namespace="ns", cluster="a", uid="u1"):
 
 
 class Kube:
-    """Lists what it is told to, and notes each request."""
+    """Lists what a test sets, and records each request."""
 
     def __init__(self):
         self.objects = {}
@@ -63,7 +63,7 @@ class Kube:
 
 
 class Watches:
-    """In place of kopf."""
+    """Takes kopf's place."""
 
     def __init__(self, *_, **__):
         self.started = 0
@@ -224,7 +224,7 @@ def test_a_backup_asks_for_its_schedule_too(informer, keys):
 def test_a_status_that_was_written_here_reaches_whoever_waits_for_it(
     informer, keys, resource, labels, other
 ):
-    """The answer to the write may come before the event: a cluster that waited for the end of its
+    """The answer to the write may arrive before the event. A cluster that waited for the end of its
     restore then slept for up to a minute."""
     written = thing(7, "r", cluster=None)
     written["metadata"]["labels"] = labels
@@ -296,7 +296,7 @@ async def test_at_the_beginning_it_leaves_the_asking_to_who_leads(informer, kube
 
 @jumping
 async def test_the_watches_let_the_first_round_go_first(make):
-    """They list all of a fleet once more, and take more of the processor than all its passes."""
+    """They list a whole fleet once more, and need more of the processor than all its passes."""
     begun = asyncio.Event()
     informer = make(begun.wait)
     async with running(informer):
@@ -310,7 +310,7 @@ async def test_the_watches_let_the_first_round_go_first(make):
 
 @jumping
 async def test_the_watches_do_not_wait_for_one_that_never_leads(make):
-    """A standby's queue is not worked; it has to be up to date all the same."""
+    """A standby's queue is not worked on, but it has to be up to date."""
     informer = make(asyncio.Event().wait)
     async with running(informer):
         await informer.synced.wait()
@@ -429,7 +429,7 @@ async def test_watches_beyond_help_end_the_process(informer):
 async def test_an_api_server_that_was_put_back_to_an_older_snapshot_ends_the_process(
     informer, kube, caplog
 ):
-    """Otherwise all that it shows is too old for the store, until its versions have caught up."""
+    """Otherwise the store would reject everything as too old, until the versions have caught up."""
     kube.objects = {ETCD_CLUSTERS: [thing(95)]}
     async with running(informer) as task:
         await asyncio.sleep(1)
@@ -461,7 +461,7 @@ async def test_a_list_that_is_behind_for_a_moment_ends_nothing(informer, kube):
 
 @jumping
 async def test_of_two_lists_the_one_that_began_first_may_end_last(informer, kube):
-    """It shows the moment of its own beginning, which is earlier, and right."""
+    """It shows the state at its beginning, which is earlier, and right."""
     async with running(informer):
         await asyncio.sleep(1)
         slow = asyncio.create_task(informer._list(Scope(PODS, None)))
@@ -524,7 +524,7 @@ async def test_a_namespace_that_may_not_be_read_keeps_no_other_waiting(make, kub
         del kube.trouble["gone"]
         informer.on_listed(Scope(PODS, "gone"))
         await asyncio.sleep(2)
-        # Readable again, so its watch is waited for again.
+        # It is readable again, so its watch is waited for again.
         assert informer.not_ready() == [f"no watch yet: {PODS.path('gone')}"]
 
 

@@ -15,7 +15,7 @@ NAME = {"name": "etcd-operator", "namespace": "system"}
 
 
 class Leases:
-    """One Lease, its resourceVersion checked as the API server does."""
+    """One Lease. Its resourceVersion is checked as the API server does."""
 
     def __init__(self):
         self.lease = None

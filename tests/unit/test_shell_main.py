@@ -28,7 +28,7 @@ def test_an_unknown_command_is_refused(capsys):
 
 
 def test_the_operator_runs_without_the_parts_of_its_client_that_it_does_not_use():
-    """Which its packages import by themselves: 17 MiB in every operator that nothing used."""
+    """Its packages import them by themselves: 17 MiB in every operator that nothing used."""
     code = (
         "import sys; from etcd_operator import lean_imports; "
         "lean_imports.skip_unused_packages(); import etcd_operator.run; "

@@ -44,7 +44,7 @@ def status(**other: Any) -> Json:
 
 @pytest.fixture
 def store() -> Store:
-    """Five clusters at rest."""
+    """Five settled clusters."""
     store = Store()
     for name in (*RESTING, ODD):
         put(store, ETCD_CLUSTERS, name, status=status())
@@ -72,7 +72,7 @@ def with_set(replicas: int, **ready: int) -> Callable[[Store], object]:
 
 
 def test_all_that_is_there_is_asked_for_and_who_needs_something_first(store: Store) -> None:
-    """A fleet must not stand before the one cluster that somebody waits for."""
+    """A fleet must not come before the one cluster that somebody waits for."""
     put(store, ETCD_CLUSTERS, "z")
     for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
         put(store, resource, resource.plural)

@@ -76,7 +76,7 @@ class Parts:
 
 
 def put(task, resource, name):
-    """As a watch tells of it; who it is about is asked for besides."""
+    """Puts it into the store as a watch does, and enqueues its key."""
     metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"}
     task.operator.store.put(resource, {"metadata": metadata})
 
@@ -130,7 +130,8 @@ async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
 
 @jumping
 async def test_a_standby_keeps_nothing_of_what_comes_and_goes(parts):
-    """It grew by the keys of all backups there ever were, and passed over each at its take-over."""
+    """It grew by the keys of all backups there ever were, and went through each when it took
+    over."""
     async with operating(parts, lead=False) as task:
         parts.synced.set()
         for number in range(1000):
@@ -162,7 +163,7 @@ async def test_who_takes_over_asks_for_all_that_is_there(parts):
 
 @jumping
 async def test_no_news_are_lost_while_the_lease_is_taken(parts):
-    """One more at each turn of the loop, as long as it takes."""
+    """One more event at each turn of the loop, as long as it takes."""
     async with operating(parts, lead=False) as task:
         parts.synced.set()
         await asyncio.sleep(1)
@@ -348,7 +349,7 @@ async def test_a_port_that_is_in_use_is_one_line_that_names_it(
     )
     assert line.exc_info is None
     assert client.closed
-    # What it had begun to listen on is free again.
+    # The ports on which it had begun to listen are free again.
     for port in {*ports.values()} - {port_of_another}:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))

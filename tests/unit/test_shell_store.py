@@ -92,7 +92,7 @@ def test_the_deletion_of_its_predecessor_does_not_remove_an_object(store):
 
 def test_labels_restored_faster_than_the_watch_told_that_they_were_gone(store):
     store.put(PODS, pod(5))
-    store.put(PODS, pod(7))  # the answer of the write that restored them
+    store.put(PODS, pod(7))  # the answer to the write that restored them
 
     assert not store.remove(PODS, "ns", "a-0", "u1", 6)  # out of the selected watch at 6
     assert version_in(store) == 7
@@ -240,7 +240,7 @@ HISTORY = st.lists(st.sampled_from(["write", "delete"]), min_size=1, max_size=12
 
 
 def states_of(history):
-    """What was there after each version; versions start at 1."""
+    """What existed after each version; versions start at 1."""
     states, life, alive = [], 0, False
     for version, what in enumerate(history, 1):
         if what == "delete":
@@ -290,7 +290,7 @@ def test_a_pod_of_a_backup_is_of_that_and_of_the_cluster_that_it_reads(store):
 
 
 def test_a_pod_of_a_restore_is_no_pod_of_a_cluster(store):
-    """Its cluster would count it, and delete what it is not told of."""
+    """Its cluster would count it, and delete it as unknown."""
     mine = pod(5, "a-backup-g1-x", cluster="a")
     mine["metadata"]["annotations"] = {naming.RESTORE: "a"}
 

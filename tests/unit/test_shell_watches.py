@@ -1,4 +1,4 @@
-"""Real kopf, in its thread, with an API server of the test that fails as told."""
+"""Real kopf, in its thread, with a test API server that fails as a test says."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ class Fast:
 
 
 class Api:
-    """Discovery, LIST and WATCH, as kopf uses them; notes every request."""
+    """Discovery, LIST and WATCH, as kopf uses them. Records every request."""
 
     def __init__(self):
         self.asked = []
@@ -163,7 +163,7 @@ async def watches(api, told, listed, monkeypatch):
         stream.put_nowait(None)
     await watches.stop(10)
     assert not watches._thread.is_alive()
-    gc.collect()  # a connection left open is an error here, and not in whatever test comes next
+    gc.collect()  # an open connection is an error here, not in a later test
 
 
 async def until(condition, seconds=10):
@@ -224,7 +224,7 @@ async def test_a_deletion_lost_between_two_watches_is_announced_by_a_list(
     api.tell("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
     await until(lambda: listed)
 
-    # kopf itself says nothing of a-0 (1.45.2); that is what the LIST of ours is for.
+    # kopf itself reports nothing about a-0 (1.45.2). Our own LIST does.
     assert listed == [Scope(PODS, None)]
     assert not [kind for _, kind, _ in told if kind == "DELETED"]
 
@@ -255,9 +255,9 @@ async def test_credentials_that_expire_are_asked_for_anew(api, watches, told):
     api.refuse[PODS_PATH] = [401, 401]
     api.objects[PODS_PATH] = [pod(20)]
     api.streams[PODS_PATH].put_nowait(None)
-    # One 401 closes the session that all watches share. Some of them may break at that in a way
-    # that kopf does not survive; then it begins anew. So nobody can say which request is the last,
-    # and the pod is told by any that comes after both.
+    # One 401 closes the session that all watches share. Some of them may fail then in a way that
+    # kopf does not survive, and kopf is started again. So it is not known which request is the
+    # last, and the pod is reported to any that comes after both.
     await until(lambda: told, 20)
     await until(lambda: not watches.missing(), 20)
 
@@ -334,8 +334,8 @@ def test_silence():
 
 
 def test_a_fleet_whose_watches_are_long_in_beginning_is_given_more_time(monkeypatch):
-    """A start that is broken off begins at nothing, so with the same time it never comes to an
-    end."""
+    """A start that is interrupted begins at nothing, so with the same time it would never
+    finish."""
     monkeypatch.setattr(watches_module, "FIRST_DELAY", 0.0)
     now, given = [0.0], []
     watches = Watches(
@@ -345,7 +345,7 @@ def test_a_fleet_whose_watches_are_long_in_beginning_is_given_more_time(monkeypa
     begun = [paths[:-1]] * 5 + [paths, paths]
 
     async def kopf_ends():
-        """Once it is told to, as soon as it is silent."""
+        """It ends once it is told to, and only when it is silent."""
         watches._renewed = dict.fromkeys(begun[len(given)], now[0])
         started = now[0]
         while not (silent := watches.silent()):

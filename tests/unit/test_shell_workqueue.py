@@ -16,7 +16,7 @@ A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 
 
 class Passes:
-    """A worker that notes when each pass began, and does as it is told."""
+    """A worker that records when each pass began, and does what a test says."""
 
     def __init__(self, *, seconds=0.0, answers=()):
         self.log = []
@@ -365,7 +365,8 @@ async def test_all_are_taken_up_when_none_waits_though_the_last_are_being_worked
 
 @jumping
 async def test_a_long_line_of_passes_that_wait_for_nothing_does_not_stop_all_else(queue):
-    """The keys of 300,000 backups that had come and gone, and the Lease was lost over them."""
+    """The keys of 300,000 backups that had come and gone kept the loop busy, and the Lease was
+    lost."""
 
     async def worker(_key):
         return None
@@ -408,7 +409,7 @@ async def test_the_metrics_tell_what_client_gos_do(metrics):
     assert sample(metrics, "workqueue_retries_total") == 1
     assert sample(metrics, "workqueue_work_duration_seconds_count") == 4
     assert sample(metrics, "workqueue_work_duration_seconds_sum") == pytest.approx(40)
-    # B waits for A, C for both, A's second pass from 10.2 for B and C.
+    # B waits for A, C for both, and A's second pass waits from 10.2 for B and C.
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(10 + 20 + 19.8)
     assert sample(metrics, "workqueue_depth") == 0
 

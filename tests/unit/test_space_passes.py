@@ -65,7 +65,7 @@ async def test_of_one_that_took_longer_than_it_is_waited_for_users_read_once(ben
 
 
 async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypatch):
-    """etcd writes a second file before it gives up the first."""
+    """etcd writes a second file before it deletes the first."""
     tried = list[str]()
 
     async def fails(at: Endpoint) -> None:
@@ -92,7 +92,7 @@ async def test_it_is_tried_again_later(bench):
 
 
 async def test_what_fails_each_time_is_tried_ever_more_rarely(bench, monkeypatch):
-    """A leader moved every ten minutes for it, for as long as the disk was full."""
+    """As long as the disk was full, leadership moved every ten minutes for it."""
     tried = list[float]()
 
     async def fails(at: Endpoint) -> None:
@@ -172,7 +172,7 @@ async def test_at_the_quota_without_space_to_give_back_a_human_is_told(bench):
 
 
 class TestFull:
-    """etcd refuses writes; of each file a part has never been used, and the rest is history."""
+    """etcd refuses writes. In each file, a part has never been used, and the rest is history."""
 
     @pytest.fixture
     async def bench(self, bench: Bench) -> Bench:
@@ -184,7 +184,7 @@ class TestFull:
     async def test_what_was_given_back_before_the_history_was_compacted_was_all_for_ten_minutes(
         self, bench
     ):
-        """And members that were not asked again said for ever that all of it is in use."""
+        """Members that were not queried again reported for good that all of it is in use."""
         assert len(asked(bench)) == 3
         assert bench.condition("Blocked")["reason"] == "NoSpace"
 
@@ -215,7 +215,7 @@ class TestFull:
         bench.declare(paused=True)
         bench.etcd.calls.clear()
 
-        for _ in range(3):  # whatever leads to a pass
+        for _ in range(3):  # for any reason that leads to a pass
             await bench.once()
             bench.clock.now += 120
 

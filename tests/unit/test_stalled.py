@@ -25,7 +25,7 @@ TOUCH = "patch StatefulSet"
 
 @pytest.fixture
 async def bench() -> Bench:
-    """A formed cluster; nobody makes pods again from here on."""
+    """A formed cluster. From here on, nothing recreates its pods."""
     bench = Bench()
     bench.declare()
     await bench.run()
@@ -35,7 +35,7 @@ async def bench() -> Bench:
 
 @pytest.fixture
 def touches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds from now at which the StatefulSet is touched."""
+    """The delays from now at which the StatefulSet is touched, in seconds."""
     began, found, patch = bench.clock.now, list[float](), bench.kube.merge_patch
 
     async def noted(resource: Any, namespace: str, name: str, body: Any, **more: Any) -> Any:
@@ -58,7 +58,7 @@ def alter(bench: Bench, resource: Any, name: str, change: Callable[[Any], None])
 
 
 async def test_a_pod_was_missing_for_as_long_as_its_controller_slept(bench, touches):
-    """Up to 1000 s. The pace slows down, as what keeps the pod away may last."""
+    """Up to 1000 s. The touches become rarer, because what keeps the pod away may last."""
     lose(bench, 1)
     await bench.rest(82)
 
@@ -69,7 +69,7 @@ async def test_a_pod_was_missing_for_as_long_as_its_controller_slept(bench, touc
 
 
 async def test_each_touch_changes_the_stateful_set(bench, touches):
-    """A write that alters nothing would wake nobody."""
+    """A write that changes nothing would wake nothing."""
     lose(bench, 1)
     versions = set[str]()
     for _ in range(4):
@@ -143,7 +143,7 @@ async def test_nothing_is_touched_while_the_cluster_is_paused(bench, touches):
 
 
 async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, touches):
-    """The write goes to the StatefulSet that was looked at, by its UID, or to none."""
+    """The write has the UID of the StatefulSet that was observed, so it cannot reach another."""
     lose(bench, 1)
     await bench.once()
     bench.clock.now += FIRST_SECONDS
@@ -161,7 +161,7 @@ async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, to
 
 
 async def test_a_touch_that_is_refused_is_told_and_tried_again(bench: Bench) -> None:
-    """As by a webhook that takes no change of the StatefulSet."""
+    """For example by a webhook that allows no change of the StatefulSet."""
     bench.kube.failures[TOUCH] = [Rejected("denied by policy", status=403)] * 99
     lose(bench, 1)
     await bench.rest(5)

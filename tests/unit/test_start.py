@@ -31,7 +31,7 @@ BROKEN = rules.VolumeFacts(problem="/var/etcd/data/member/wal: Permission denied
 
 
 def marked(**changes: Any) -> rules.VolumeFacts:
-    """A log of MEMBER_ID beside a marker that differs from ours."""
+    """A log of MEMBER_ID, with a marker that differs from ours."""
     return replace(OURS, marker=marker.serialise(replace(MARKER, **changes)))
 
 
@@ -54,7 +54,7 @@ def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) ->
 
 
 def test_a_volume_reverted_by_its_storage_runs_because_nothing_can_tell() -> None:
-    """The docs say so, and what to do instead: claim, marker and log are this member's own."""
+    """The docs say so, and what to do instead: claim, marker and log belong to this member."""
     now = replace(OURS, heads=(LATER_SEGMENT, FIRST_SEGMENT))
     put_back = replace(now, heads=(FIRST_SEGMENT,))
 
@@ -63,7 +63,8 @@ def test_a_volume_reverted_by_its_storage_runs_because_nothing_can_tell() -> Non
 
 @pytest.mark.parametrize("left", [None, MARKED, b"noise"])
 def test_without_a_log_there_is_no_data_whatever_the_marker_says(left: bytes | None) -> None:
-    """A crash between the marker and etcd's first write: the ticket is spent, there is no data."""
+    """After a crash between the marker and etcd's first write, the ticket is spent and there is no
+    data."""
     assert found(replace(EMPTY, marker=left)) == ticket.Finding("no-data")
 
 
@@ -151,14 +152,15 @@ def test_a_log_that_is_none_beside_this_pod_s_marker_is_damaged(heads: tuple[byt
     ids=["none", "empty", "noise", "cut short", "cluster", "epoch", "clone"],
 )
 def test_a_garbled_log_of_nobody_knows_whom_is_unreadable(left: bytes | None) -> None:
-    """Damage costs a member its place, so it must be this pod's beyond doubt."""
+    """Damage costs a member its place, so it must be this pod's data beyond doubt."""
     finding = found(replace(GARBLED, marker=left))
     assert finding == ticket.Finding("unreadable", finding.detail)
     assert finding.detail.startswith("log: ")
 
 
 def test_a_volume_that_cannot_be_looked_at_is_unreadable() -> None:
-    """Whatever else was seen: no certainty, no data and no run."""
+    """Whatever else was seen: nothing is certain, so it counts neither as empty nor as data to
+    run."""
     for facts in (BROKEN, replace(OURS, problem=BROKEN.problem)):
         assert found(facts) == ticket.Finding("unreadable", BROKEN.problem)
 
@@ -267,7 +269,7 @@ def test_only_the_log_of_the_ticket_s_ids_is_adopted(
 
 @pytest.mark.parametrize("facts", [EMPTY, OURS, BROKEN])
 def test_the_same_ticket_again_is_the_same_ticket(facts: rules.VolumeFacts) -> None:
-    """The receipt was lost. By then the volume may show whatever the ticket made of it."""
+    """The receipt was lost. By then the volume may show anything that the ticket made of it."""
     assert rules.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == rules.SameTicket()
 
 
@@ -282,7 +284,7 @@ def test_one_run_takes_one_ticket(changes: dict[str, Any]) -> None:
 
 
 def test_a_taken_ticket_is_nothing_to_another_run() -> None:
-    """A container that was restarted, a restored pod object, a re-imaged node."""
+    """For example in a restarted container, a restored pod object, or on a reinstalled node."""
     decision = rules.accept(SETTINGS, EMPTY, "d" * 64, TICKET, taken=TICKET)
     assert decision == rules.Refusal("the ticket is for another run of start")
 

@@ -103,7 +103,7 @@ def test_a_first_start_is_configured_by_the_ticket() -> None:
 
 
 def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of_it() -> None:
-    """etcd refuses to join a list that says other URLs of it than it does."""
+    """etcd refuses to join if the list has other URLs for the member than its own configuration."""
     urls = [f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")]
     initial = ",".join([f"c-0={urls[0].replace('c-1', 'c-0')}", *(f"c-1={url}" for url in urls)])
     ticket = replace(TICKET, state="existing", initial_cluster=initial)

@@ -48,7 +48,7 @@ HELD = replace(TICKET, initial_cluster="c-1=http://c-1.invalid:2380")
 
 
 class Lines(Journal):
-    """A journal that keeps what it was told."""
+    """A journal that keeps its lines."""
 
     def __init__(self, termination_log: str) -> None:
         super().__init__(termination_log)
@@ -95,7 +95,7 @@ class World:
         assert self.codes == [0]
 
     def stop(self) -> None:
-        """Let a run that still waits end: with data it just runs, at the next greeting."""
+        """Lets a run that still waits end: it gets data, and runs at the next greeting."""
         if self._thread.is_alive():
             self.put_data()
             Path(self.place.key_file).write_bytes(KEY)
@@ -114,7 +114,7 @@ class World:
         (self.root / marker.FILE).write_bytes(marker.serialise(replace(MARKER, **changes)))
 
     def config(self) -> bytes:
-        """What etcd would read, by the path that it is given."""
+        """What etcd would read, at the path that it is given."""
         path = Path(f"{self.root}/data/member/wal/../../../etcd.yaml")
         return path.read_bytes() if os.path.exists(path) else b""
 
@@ -132,7 +132,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set it, and the pod's name leads to the pod."""
+    """Once this is set, the pod's name resolves to the pod."""
     resolved = threading.Event()
     monkeypatch.setattr(dns, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(dns, "leads_to", lambda *_: resolved.is_set())
@@ -178,7 +178,7 @@ def test_every_run_has_its_own_challenge(world: World) -> None:
 
 
 def test_a_ticket_of_an_earlier_run_is_refused(world: World) -> None:
-    """Replayed, or late: the container was restarted in between."""
+    """It is replayed or late: the container was restarted in between."""
     world.waits()
     with Operator(world.port) as operator:
         answer = operator.greet()
@@ -484,8 +484,8 @@ def test_idle_connections_do_not_keep_the_operator_out(world: World) -> None:
 
 
 def test_a_flood_of_connections_kept_the_operator_out() -> None:
-    """One round took on thousands, each in the place of another, and nothing else went on: neither
-    the look at the volume nor the start of etcd after a ticket."""
+    """One round accepted thousands, each replacing another, and nothing else went on: neither the
+    look at the volume, nor the start of etcd after a ticket."""
     others: list[socket.socket] = []
 
     class Flooded(socket.socket):
@@ -619,8 +619,8 @@ def test_without_ipv6_the_other_family_has_its_turn(monkeypatch: pytest.MonkeyPa
 def test_the_first_look_up_leaves_the_record_time_to_appear(
     world: World, monkeypatch: pytest.MonkeyPatch, waited: float
 ) -> None:
-    """Counted from the operator's first question: it had the address from the pod's status. So
-    whoever has waited for the ticket long enough does not wait for the name."""
+    """Counted from the operator's first request, because the operator has the address from the
+    pod's status. So a pod that has waited long enough for its ticket does not wait for its name."""
     asked: list[float] = []
 
     def look_up(*_: Any) -> list[Any]:
@@ -646,7 +646,7 @@ def test_the_first_look_up_leaves_the_record_time_to_appear(
 def test_a_name_that_leads_elsewhere_is_not_ours_yet(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster that was made anew: the name still leads to a dead pod."""
+    """The cluster was created again, and the name still resolves to a deleted pod."""
     addresses = [[], ["10.0.0.1"], ["10.0.0.1"], ["10.0.0.1", "127.0.0.1"]]
 
     def look_up(_host: str, _port: None, family: int, kind: int) -> list[Any]:
@@ -721,7 +721,7 @@ def test_the_journal_writes_what_is_no_text(tmp_path: Path, capfd: Any) -> None:
 def test_a_file_whose_name_is_no_text_ended_start_and_went_into_its_answers(
     tmp_path: Path,
 ) -> None:
-    """Half a character can be written neither to a log nor, as it is, into a status."""
+    """Half a character cannot be written to a log, nor, as it is, into a status."""
     os.makedirs(os.fsencode(tmp_path) + b"/data/member/wal/\xff.wal")
 
     problem = volume.look(str(tmp_path)).problem
@@ -776,9 +776,9 @@ def test_a_pod_that_is_set_up_wrongly_says_so() -> None:
 
 
 def test_the_environment_of_a_pod_without_its_volume_waits() -> None:
-    """The entry point itself, with the real paths, of which none is there. Not with the real port:
-    where a pod of this machine, or another run of this test, has it at any address, it is awaited.
-    """
+    """The entry point itself, with the real paths, none of which exists. Not with the real port: a
+    pod on this machine, or another run of this test, may use it at any address, and then it is
+    waited for."""
     if Path("/var/etcd").exists():
         pytest.skip("this machine has an etcd volume")
     port = free_port()

@@ -60,7 +60,7 @@ def put_log(root: Path, **segments: bytes) -> Path:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Every file on the volume, and every empty folder as nothing."""
+    """Every file on the volume; an empty folder is listed as an empty file."""
     seen = {}
     for path in root.rglob("*"):
         if path.is_file():
@@ -89,7 +89,7 @@ def test_a_volume_with_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["old.wal", "f" * 16 + ".wal", "g" * 16 + "-" + "0" * 16 + ".wal"])
 def test_a_file_that_etcd_passes_over_cost_a_member_its_place(tmp_path: Path, name: str) -> None:
-    """It came first in the order of names, so the log counted as damaged, and its claim went."""
+    """Its name sorted first, so the log counted as damaged, and the claim was deleted."""
     put_log(tmp_path, **{FIRST_NAME: FIRST_SEGMENT, name: b"noise"})
     (tmp_path / marker.FILE).write_bytes(MARKED)
     assert isinstance(verdict(tmp_path), rules.Run)
@@ -131,7 +131,7 @@ def test_the_folders_of_an_unused_ticket_are_nothing(tmp_path: Path, path: str) 
 
 
 def test_a_folder_without_a_log_is_left_over(tmp_path: Path) -> None:
-    """Somebody removed the log's files: etcd itself leaves no such thing."""
+    """Somebody removed the log's files: etcd itself never leaves such a folder."""
     (tmp_path / "data/member/wal").mkdir(parents=True)
     assert volume.look(str(tmp_path)) == rules.VolumeFacts(leftovers=True)
 
@@ -166,7 +166,7 @@ def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_log(
     volume.carry_out(str(tmp_path), decided)
     path = f"{tmp_path}/data/member/wal/../../../etcd.yaml"
     assert Path(path).read_bytes() == decided.first
-    # As etcd makes its log: wal.renameWAL.
+    # This is how etcd creates its log: wal.renameWAL.
     (tmp_path / "data/member/wal.tmp").mkdir()
     (tmp_path / "data/member/wal").unlink()
     assert not os.path.exists(path)
@@ -180,7 +180,7 @@ def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_log(
 @pytest.mark.parametrize("path", ["data", "data/member", "data/member/wal"])
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])
 def test_what_is_no_folder_may_hide_data(tmp_path: Path, path: str, kind: str) -> None:
-    """A link that leads nowhere now may lead to the data once another volume is mounted."""
+    """A link without a target now may lead to the data once another volume is mounted."""
     root = tmp_path / "volume"
     place = root / path
     place.parent.mkdir(parents=True)
@@ -304,7 +304,7 @@ def test_a_ticket_on_a_new_volume(tmp_path: Path, state: str) -> None:
     }
     for folder in ("data", "data/member", "data/member/wal"):
         assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
-    # etcd has no log yet: a restart of the pod waits for another ticket.
+    # etcd has no log yet, so a restarted pod would wait for another ticket.
     assert volume.look(str(tmp_path)) == rules.VolumeFacts(marker=MARKED)
 
 
@@ -355,7 +355,7 @@ class Crash(BaseException):
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Crash at the n-th changing system call."""
+    """Crashes at the n-th system call that changes something."""
     calls: list[str] = []
 
     def wrap(name: str) -> None:
@@ -497,8 +497,8 @@ def test_every_step_is_durable_before_the_next(
 def test_what_a_run_had_made_that_died_at_once_was_never_put_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """etcd syncs what it makes itself: with a folder above it, a power cut takes all that it has
-    acknowledged."""
+    """etcd syncs what it creates itself. But if a folder above it is lost in a power cut,
+    everything that it has acknowledged is lost too."""
     names: dict[int, str] = {}
     pending: set[str] = set()
     left = 0
@@ -542,7 +542,7 @@ def test_what_a_run_had_made_that_died_at_once_was_never_put_on_the_disk(
 def test_a_configuration_that_is_right_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk there is no room for another, and the data must run all the same."""
+    """A full disk has no room for another, and the data must still run."""
     volume.write_config(str(tmp_path), b"config")
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", None)

@@ -192,7 +192,7 @@ class TestWhatIsNotKnownIsKept:
         assert found["size"] == 3
 
     def test_a_lost_secret_keeps_the_cluster_id(self) -> None:
-        """It is what a lost Secret is made from again."""
+        """The record is rebuilt from it when the Secret is lost."""
         world = formed(3)
         stored = world.body["status"] = status(world)
         world.lose_secret()
@@ -234,14 +234,14 @@ class TestMembers:
         assert found["readyMembers"] == 1
 
     def test_size_is_that_of_the_member_list(self) -> None:
-        """coreos: etcd members. Also what `kubectl scale` compares with."""
+        """As in coreos: the number of etcd members. `kubectl scale` compares with it too."""
         world = formed(3)
         world.edit(size=5)
 
         assert status(world)["size"] == 3
 
     def test_size_is_as_last_known_while_etcd_is_silent(self) -> None:
-        """The StatefulSet has grown before the member list does."""
+        """The StatefulSet grows before the member list does."""
         world = formed(3)
         world.body["status"] = status(world)
         world.edit(size=5)
@@ -272,7 +272,7 @@ class TestVersions:
         return render(world.body, Outcome(replace(seen, statuses=statuses), None), NOW)
 
     def test_there_is_no_target_where_the_spec_names_no_version(self) -> None:
-        """A newer operator's default moves no cluster."""
+        """A newer operator's default changes no cluster."""
         seen = formed(3).observe()
         newer = parse_version("3.8.0")
         assert newer is not None

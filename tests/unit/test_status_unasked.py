@@ -27,7 +27,7 @@ async def settled() -> Bench:
 
 
 async def edited(bench: Bench, **spec: Any) -> None:
-    """An edit, and the one pass that it asks for; None takes a field out."""
+    """An edit, and the one pass that it causes. None removes a field."""
     wanted = {**bench.body["spec"], **spec}
     wanted = {key: value for key, value in wanted.items() if value is not None}
     bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": wanted})
@@ -43,7 +43,7 @@ def readiness(bench: Bench, name: str, ready: str) -> None:
 
 
 async def seen_later(bench: Bench, name: str, ready: str) -> None:
-    """After what is left of the second in which the details of a status are not written anew."""
+    """Continues after the second within which the details of a status are not written again."""
     readiness(bench, name, ready)
     bench.clock.now += 1.0
     await bench.once()
@@ -55,7 +55,7 @@ def said(bench: Bench, kind: str) -> tuple[str, str]:
 
 
 async def until(bench: Bench, kind: str, *, passes: int = 40) -> None:
-    """Passes and turns of the world until this condition is true."""
+    """Passes and rounds of the world until this condition is true."""
     for _ in range(passes):
         delay = await bench.once()
         if said(bench, kind)[0] == "True":
@@ -66,8 +66,8 @@ async def until(bench: Bench, kind: str, *, passes: int = 40) -> None:
 
 
 class TestRefused:
-    """The cluster of an edit that is no good, or of an operator that supports its version no more,
-    was said to be unavailable while all of its members served."""
+    """After an invalid edit, or an operator that no longer supports its version, a cluster was
+    reported as unavailable while all of its members served."""
 
     async def test_it_is_available_as_long_as_its_members_serve(self, settled: Bench) -> None:
         await edited(settled, version="3.7.0")
@@ -188,7 +188,7 @@ class TestRefused:
 
 
 class TestPaused:
-    """A pause is an edit, and half-way through a change it made the status forget the change."""
+    """A pause is an edit. Half-way through a change it made the status forget the change."""
 
     async def test_half_way_through_growth_it_goes_on_scaling(self, settled: Bench) -> None:
         await edited(settled, size=5)

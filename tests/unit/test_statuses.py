@@ -13,7 +13,7 @@ STATUS = {"phase": "Creating"}
 
 
 class Blind(FakeKube):
-    """As the API server: of a status it checks the resourceVersion alone."""
+    """Like the API server: of a status write, it checks only the resourceVersion."""
 
     def _check(self, known, wanted):
         super()._check(known, {k: v for k, v in wanted.items() if k != "uid"})
@@ -56,7 +56,7 @@ async def test_of_a_cluster_that_is_gone_is_nobodys(kube, body):
 
 @pytest.mark.parametrize("when", [WRITE, "get EtcdCluster"])
 async def test_never_flashes_on_the_next_cluster_of_the_name(kube, body, when):
-    """It is replaced before the write, or between the conflict and the fresh read."""
+    """The cluster is replaced before the write, or between the conflict and the fresh read."""
     if when != WRITE:
         alter(kube)
     kube.before[when] = lambda: replace(kube)
@@ -82,7 +82,7 @@ async def test_from_an_older_body_is_written_after_one_fresh_read(kube, body):
 
 
 async def test_is_tried_again_once(kube, body):
-    """Whoever altered it twice has made an event, and the next pass a newer status."""
+    """A second change has caused an event, and the next pass has a newer status."""
     kube.failures[WRITE] = [Conflict("changed", status=409)] * 9
 
     assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None

@@ -71,7 +71,8 @@ def seen(**changes):
 
 
 def test_a_kind_of_step_is_an_event_or_said_to_be_none():
-    """As docs/operations.md lists them: what only leads to a step that is one."""
+    """As docs/operations.md lists them. A step that only leads to one that has an Event has
+    none."""
     by_what_they_do = {ApplyChild, ChangeAuth, CreateJob, WriteBootstrap}
 
     silent = {*get_args(Write)} - by_what_they_do - step_events._REASONS.keys()

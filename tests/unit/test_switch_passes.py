@@ -34,7 +34,8 @@ async def settled(tls):
 
 
 async def rest(bench):
-    """All that follows from an edit: restarts too, which the fakes carry out on the next turn."""
+    """Everything that follows from an edit, including restarts, which the fakes carry out in the
+    next round."""
     for _ in range(400):
         delay = await bench.once()
         bench.nodes.turn()
@@ -108,7 +109,7 @@ async def test_an_alarm_went_off_over_certificates_of_a_cluster_that_has_none_an
 
 
 async def test_conditions_are_true_at_each_step_of_the_switch(bench):
-    """No pass says that traffic is encrypted while some pod listens without."""
+    """No pass reports encrypted traffic while some pod still listens in plaintext."""
     edit(bench, TLS=MANAGED)
     said = []
     for _ in range(200):
@@ -129,7 +130,8 @@ async def test_conditions_are_true_at_each_step_of_the_switch(bench):
 
 
 async def test_a_pause_at_any_moment_does_not_make_it_forget_that_it_changes(bench):
-    """It did where all that was left was on etcd's list, which nobody asks for meanwhile."""
+    """It did if everything that was left was in etcd's member list, which is not requested during a
+    pause."""
     edit(bench, TLS=MANAGED)
     held = 0
     for _ in range(200):
@@ -183,7 +185,7 @@ async def test_an_operator_killed_around_any_write_goes_on(then):
 
 
 def kill_at(bench, at):
-    """The operator dies after its `at`th write to Kubernetes or etcd has been made."""
+    """The operator dies after its `at`th write to Kubernetes or etcd."""
     killed, count = [], [0]
 
     def counted(call):

@@ -118,7 +118,8 @@ async def test_a_secret_whose_type_is_longer_than_a_line_may_be_ended_the_whole_
     long = json.dumps({"type": "ADDED", "object": table}) + "\n"
     server.parts = [event("ADDED", "s", 20), long]
 
-    # Not as the end of a watch, after which the next one would begin right before this line.
+    # It must not look like the end of a watch, or the next watch would begin right before this
+    # line.
     with pytest.raises(Unavailable, match="watch /api/v1/namespaces/ns/secrets: "):
         await told(client)
 

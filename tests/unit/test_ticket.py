@@ -59,7 +59,7 @@ def test_a_genuine_message_opens(domain: ticket.Domain) -> None:
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("other", DOMAINS)
 def test_domains_are_apart(domain: ticket.Domain, other: ticket.Domain) -> None:
-    """Also for a body that would fit: the proof of one kind is none of another."""
+    """Even with a body that would fit: a proof for one kind is not valid for another."""
     if domain == other:
         return
     line = signed(other, body_of(domain))

@@ -58,7 +58,7 @@ def test_nothing_runs_beside_a_cluster_that_is_not_there_yet(tiers: ModuleType) 
 
 
 def test_the_campaigns_have_three_nodes_on_a_machine_that_has_no_cluster_yet() -> None:
-    """One is the default, and a test that is skipped for want of nodes does not fail."""
+    """One is the default, and a test that is skipped because nodes are missing does not fail."""
     words = ("make", "--dry-run", "verify")
     done = subprocess.run(words, cwd=TESTS.parent, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
@@ -71,7 +71,7 @@ def test_the_campaigns_have_three_nodes_on_a_machine_that_has_no_cluster_yet() -
 def test_a_cluster_whose_tests_were_broken_off_is_taken_down_first(
     tiers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its clusters came back with it, and drains of the next run waited for them."""
+    """Its etcd clusters came back with it, and drains of the next run waited for them."""
     carried_out: list[str] = []
     mark = tmp_path / "under-test"
 
@@ -97,7 +97,7 @@ def test_a_cluster_whose_tests_were_broken_off_is_taken_down_first(
 def test_tiers_without_a_cluster_leave_that_of_a_run_beside_them_alone(
     tiers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """`make lint` beside `make test` took the cluster down under the tests."""
+    """`make lint` beside `make test` deleted the cluster under the tests."""
     mark = tmp_path / "under-test"
     mark.touch()
     ended = tiers.Result(name, 1.0, ok=True, counts=Counter(), failures=())

@@ -58,7 +58,8 @@ def data(bench, name):
 
 
 def user_secrets(bench, *, authorities=None, **changed):
-    """The Secrets that `STATIC` names, as a managed cluster's would be; by name what differs."""
+    """The Secrets that `STATIC` names, like a managed cluster's, except for what is given by
+    name."""
     cluster = parse_cluster(managed_body(bench))
     needs = {need.role: need for need in managed(cluster)}
     above = {
@@ -73,7 +74,7 @@ def user_secrets(bench, *, authorities=None, **changed):
 
 
 def signed_by_one_that_ends(bench, ends):
-    """A good certificate between members, beside an authority of another end than its own."""
+    """A valid certificate between members, beside an authority that ends at another time."""
     authority, need, *_ = managed(parse_cluster(managed_body(bench)))
     above = signing.make(authority, {}, bench.clock.now)
     key = serialization.load_pem_private_key(above["ca.key"], None)
@@ -126,7 +127,7 @@ async def settled():
 
 @pytest.fixture
 async def old():
-    """A cluster without TLS whose spec does not speak of it, after the upgrade to this version."""
+    """A cluster without TLS whose spec has no TLS field, after the upgrade to this version."""
     bench = Bench()
     bench.declare(TLS=PLAINTEXT)
     await bench.run()
@@ -351,7 +352,7 @@ class TestAtRest:
         assert data(settled, "a-client-tls")["ca.crt"] == authority["ca.crt"]
 
     async def test_an_authority_without_its_labels_signs_all_the_same(self, settled):
-        """No watch shows it then, and a read does."""
+        """The watch does not show it then, but a read does."""
         take_labels(settled, "a-peer-ca")
         settled.kube.remove(SECRETS, "default", "a-peer-tls")
         await settled.run()
@@ -380,7 +381,8 @@ class TestAtRest:
     async def test_the_authority_of_another_cluster_signed_once_the_certificates_were_gone_too(
         self, settled, link
     ):
-        """Members trust the first one until they restart, and lose whoever shows another."""
+        """Members trust the first one until they restart, and refuse anybody with a certificate of
+        another."""
         ours = settled.kube.live(SECRETS, f"a-{link}-ca")
         need = next(one for one in managed(parse_cluster(settled.body)) if one.role == "authority")
         theirs = signing.make(need, {}, settled.clock.now)
@@ -501,7 +503,8 @@ class TestProvided:
         assert bench.status["phase"] == "Running"
 
     async def test_members_and_operator_that_would_not_take_each_other_are_told_of(self, bench):
-        """Each Secret was good by itself; the pods were started, and nobody could ask them."""
+        """Each Secret was valid by itself. The pods were started, and the operator could not
+        connect to them."""
         bench.declare(TLS=STATIC)
         user_secrets(bench)
         of_before = data(bench, "o")
@@ -532,7 +535,7 @@ class TestProvided:
         assert bench.status["phase"] == "Running"
 
     async def test_a_mistaken_name_of_one_is_left_with_the_edit(self, bench):
-        """The name of before was on record, and its Secret was missed for ever."""
+        """The old name was recorded, and its Secret was waited for without end."""
         wrong = {**STATIC["static"], "member": {"peerSecret": "typo", "serverSecret": "s"}}
         bench.declare(TLS={"static": wrong})
         user_secrets(bench)
@@ -551,7 +554,7 @@ class TestProvided:
     async def test_one_that_expires_while_nothing_happens_is_told_within_five_seconds(
         self, bench, before
     ):
-        """It was told at the next look at the members, up to half a minute later."""
+        """It was reported at the next look at the members, up to half a minute later."""
         bench.declare(TLS=STATIC)
         user_secrets(bench)
         await bench.run()
@@ -564,7 +567,7 @@ class TestProvided:
         assert 0 <= seen - ends.timestamp() < 5
 
     async def test_an_authority_that_ends_before_what_it_has_signed_is_seen_to_come(self, bench):
-        """Status and metric had the certificate's own end, and no alert came."""
+        """Status and metric had the certificate's own end, and no alert was raised."""
         bench.declare(TLS=STATIC)
         ends = bench.clock.now + 5 * DAY
         user_secrets(bench, p=signed_by_one_that_ends(bench, ends))
@@ -653,7 +656,7 @@ class TestEdits:
     async def test_a_cluster_older_than_the_tls_default_stays_in_plaintext_and_is_reported_once(
         self, old
     ):
-        """As an upgrade of the operator brings it."""
+        """As after an upgrade of the operator."""
         assert set(old.kube.writes()) == {"apply EtcdCluster/status"}
         words = old.condition("Plaintext")["message"]
         assert words == (
@@ -709,7 +712,7 @@ async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
 
 
 async def test_an_operator_s_certificate_of_another_name_is_made_anew_and_nothing_restarts(settled):
-    """As those of before were named."""
+    """Older versions used such names."""
     cluster = parse_cluster(settled.body)
     need = next(one for one in managed(cluster) if one.role == "operator")
     older = replace(need, subject="etcd-operator")
@@ -736,7 +739,7 @@ async def a_moment(bench):
 
 
 def immutable(bench, name):
-    """As somebody has made this Secret: the API server takes no change of what is in it."""
+    """Makes this Secret immutable: the API server accepts no change of its content."""
     real = bench.kube.merge_patch
 
     async def merge_patch(resource, namespace, named, patch, **more):

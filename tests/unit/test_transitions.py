@@ -32,7 +32,8 @@ def cluster(
     replicas: int | None = None,
     blank: Iterable[int] = (),
 ) -> Observation:
-    """A cluster of which some ordinals have members. Claims of `blank` ones have no record."""
+    """A cluster of which some ordinals have members. The claims of `blank` ordinals have no
+    record."""
     base = formed(7).observe()
     listed, blank = set(listed), set(blank)
     there = range(max(size, *(one + 1 for one in listed)) if replicas is None else replicas)
@@ -69,8 +70,8 @@ def stored(*true: str, generation: int = 1, **more: Any) -> Mapping[str, Any]:
 
 
 def versions(seen: Observation, *run: str, made_for: Iterable[str] = ()) -> Observation:
-    """What each member says that it runs; `made_for` is what their pods say that they were made
-    for."""
+    """The version that each member reports; `made_for` are the versions that their pods were
+    created for."""
     statuses = {
         ordinal: replace(seen.statuses[0], version=version)
         for ordinal, version in enumerate(run)
@@ -85,7 +86,7 @@ def versions(seen: Observation, *run: str, made_for: Iterable[str] = ()) -> Obse
 
 
 def runs(seen: Observation, version: str) -> Observation:
-    """What the record says that the cluster runs."""
+    """The version that the cluster runs, by its record."""
     assert seen.secret is not None
     record = replace(recorded(seen), version=version)
     return replace(seen, secret=replace(seen.secret, bootstrap=record))
@@ -106,7 +107,7 @@ def lost(seen: Observation, ordinal: int) -> Observation:
 
 
 def as_paused(seen: Observation) -> Observation:
-    """As the shell sees a cluster that an edit has paused: by its objects alone."""
+    """The view of the shell after an edit that paused the cluster: only its objects."""
     declared = replace(seen.cluster, paused=True, generation=seen.cluster.generation + 1)
     pods = tuple(replace(pod, answer=None) for pod in seen.pods)
     return replace(seen, cluster=declared, etcd=None, statuses={}, alarms=(), pods=pods)
@@ -185,7 +186,7 @@ class TestScaling:
         assert scaled.message.startswith("to 3 members; spec.paused")
 
     def test_a_pause_half_way_does_not_end_it(self) -> None:
-        """The StatefulSet has grown by then, and nobody asks for the list."""
+        """By then the StatefulSet has grown, and the member list is not requested."""
         seen = as_paused(cluster(5, range(4), learner=3, blank=(3, 4)))
 
         scaled = told(seen, PAUSED, stored=stored("Scaling"))["Scaling"]
@@ -248,7 +249,7 @@ class TestRecovering:
         assert "Scaling" not in found
 
     def test_of_the_highest_ordinal_on_a_new_volume_by_what_was_said_before(self) -> None:
-        """Then it looks just like growth."""
+        """It looks like growth then."""
         seen = cluster(3, (0, 1), blank=(2,))
 
         assert told(seen)["Scaling"].reason == "ScalingUp"
@@ -284,7 +285,7 @@ class TestRecovering:
         assert "Scaling" not in found
 
     def test_a_pause_that_ends_does_not_make_it_growth(self) -> None:
-        """A new volume at the highest ordinal looks like one, and the edit is of another spec."""
+        """A new volume at the highest ordinal looks like growth, and the edit changes the spec."""
         seen = cluster(3, (0, 1), blank=(2,))
         seen = replace(seen, cluster=replace(seen.cluster, generation=3))
 
@@ -340,7 +341,7 @@ class TestUpgrading:
         )
 
     def test_over_when_every_pod_was_made_for_it(self) -> None:
-        """Also where an image holds another patch than its tag says."""
+        """Even if the image contains another patch than its tag says."""
         seen = self.seen("3.7.3", "3.7.3", "3.7.2", "3.7.2", "3.7.2", made_for=["3.7.3"] * 3)
 
         assert "Upgrading" not in told(seen)

@@ -73,7 +73,7 @@ def test_no_flipped_bit_yields_another_identity() -> None:
                 assert wal.segment_identity(bytes(head)) == REAL
             except wal.Garbled:
                 garbled += 1
-    # What is left are the bytes of padding and the sum that the checksum record carries.
+    # The rest are the padding bytes, and the checksum in the checksum record.
     assert garbled > 64 * 8 * 3 / 4
 
 

@@ -41,16 +41,16 @@ def missed(step: object) -> tuple[str, int, float]:
 
 
 class TestDue:
-    def test_what_is_due_is_made(self) -> None:
+    def test_a_run_that_is_due_is_started(self) -> None:
         assert schedules.decide(seen(due=Due(NOON))) == Create(NOON)
 
-    def test_what_was_made_is_put_on_record_before_anything_else(self) -> None:
+    def test_a_started_run_is_recorded_before_anything_else(self) -> None:
         """Also after an operator died before it could record it."""
         step = schedules.decide(seen(due=Due(NOON), made=(made(NOON, state="running"),)))
 
         assert step == Tell(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
 
-    def test_one_that_a_clock_ahead_has_made_does_not_make_all_others_missed(self) -> None:
+    def test_a_run_of_a_clock_that_was_ahead_does_not_make_the_others_missed(self) -> None:
         """Each run was made and then reported as missed: it got in its own way."""
         wrong, own = made(NOON + 365 * 86400), made(NOON, state="running")
         record = replace(RECORD, last_made=wrong.moment)
@@ -64,7 +64,7 @@ class TestDue:
         assert isinstance(step, Tell)
         assert step.after == 10.0
 
-    def test_the_one_before_that_goes_on_is_not_overlapped(self) -> None:
+    def test_a_run_does_not_overlap_the_one_before(self) -> None:
         before = made(NOON - 3600, state="running", words="the snapshot is on its way")
         step = schedules.decide(seen(due=Due(NOON), made=(before,)))
 
@@ -77,7 +77,7 @@ class TestDue:
     @pytest.mark.parametrize(
         "changes", [{"state": "failed"}, {"state": "running", "deleting": True}]
     )
-    def test_one_that_is_over_is_in_nobodys_way(self, changes: Any) -> None:
+    def test_a_finished_run_blocks_nothing(self, changes: Any) -> None:
         before = made(NOON - 3600, **changes)
 
         assert schedules.decide(seen(due=Due(NOON), made=(before,))) == Create(NOON)
@@ -94,10 +94,10 @@ class TestDue:
     def test_without_a_deadline_late_is_better_than_never(self) -> None:
         assert schedules.decide(seen(now=NOON + 1e6, due=Due(NOON))) == Create(NOON)
 
-    def test_a_name_that_is_taken_is_no_backup(self) -> None:
+    def test_a_taken_name_is_not_a_backup(self) -> None:
         assert missed(schedules.decide(seen(due=Due(NOON), taken=True))) == ("NameTaken", 1, NOON)
 
-    def test_those_that_were_missed_are_counted_before_one_makes_up_for_them(self) -> None:
+    def test_missed_runs_are_counted_before_one_makes_up_for_them(self) -> None:
         """In this order, because a crash in between would lose the count."""
         due = Due(NOON, 5, NOON - 3600)
         first = schedules.decide(seen(due=due, began=NOON - 10.0))
@@ -107,7 +107,7 @@ class TestDue:
 
         assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
 
-    def test_an_operator_that_was_there_is_not_said_to_have_been_away(self) -> None:
+    def test_an_operator_that_was_running_is_not_reported_as_away(self) -> None:
         due = Due(NOON, 5, NOON - 3600)
         step = schedules.decide(
             seen(due=due, began=NOON - 3601.0, creation_error="a webhook is down")
@@ -148,7 +148,7 @@ class TestJitter:
     @pytest.mark.parametrize(
         ("period", "most"), [(60, 6), (300, 30), (900, 90), (3000, 300), (3600, 300)]
     )
-    def test_without_a_word_there_is_a_little_of_it(self, period: int, most: int) -> None:
+    def test_without_the_field_there_is_a_little_jitter(self, period: int, most: int) -> None:
         """A thousand clusters had the same cron, and their backups began in the same second."""
         unsaid = [replace(HOURLY, uid=f"uid-{number}") for number in range(1000)]
         found = [schedules.jitter(schedules.with_default_jitter(one, period)) for one in unsaid]
@@ -160,7 +160,7 @@ class TestJitter:
         assert len(set(found)) > most * 0.9, "spread over all of it"
 
     @pytest.mark.parametrize("said", [0, 1, 86400])
-    def test_what_is_said_holds_and_zero_is_none(self, said: int) -> None:
+    def test_a_declared_jitter_is_used_and_zero_is_none(self, said: int) -> None:
         schedule = replace(HOURLY, jitter=said)
 
         assert schedules.with_default_jitter(schedule, 60) == schedule
@@ -274,7 +274,7 @@ class TestRetention:
     def gone(self, kept: Retention, *there: ScheduledBackup, now: float = NOON) -> list[int]:
         return sorted(one.moment for one in retention.not_kept(kept, there, now))
 
-    def test_nothing_is_let_go_without_a_word(self) -> None:
+    def test_without_retention_nothing_is_deleted(self) -> None:
         assert self.gone(Retention(), *(made(n, state="failed") for n in range(1, 50))) == []
 
     def test_by_count_the_newest_stay(self) -> None:
@@ -319,7 +319,7 @@ class TestRetention:
 
         assert self.gone(Retention(days=7), *there, wrong) == [NOON - 8 * day]
 
-    def test_one_that_is_on_its_way_out_is_none_of_those_that_stay(self) -> None:
+    def test_a_backup_that_is_being_deleted_does_not_count_as_kept(self) -> None:
         """The last two were deleted by hand, and with them everything that counted as older than
         they."""
         leaving = [made(n, deleting=True, verified=True) for n in (30, 40)]
@@ -356,7 +356,7 @@ class TestRetention:
 
         assert gone == [NOON + n for n in range(10 - FAILED_KEPT)]
 
-    def test_one_that_is_being_made_is_left_alone(self) -> None:
+    def test_a_running_backup_is_left_alone(self) -> None:
         assert self.gone(Retention(1), made(10, state="running"), made(20), made(30)) == [20]
 
     def test_it_is_told_to_take_along_what_it_stored_and_then_deleted(self) -> None:
@@ -413,7 +413,7 @@ class TestRetention:
             schedules.decide(seen(schedule=replace(suspended, suspend=False), made=there)), LetGo
         )
 
-    def test_what_is_due_comes_before_what_is_to_go(self) -> None:
+    def test_starting_a_run_comes_before_deleting_a_backup(self) -> None:
         there = tuple(made(n) for n in (10, 20, 30))
         kept = replace(HOURLY, retention=Retention(1))
 

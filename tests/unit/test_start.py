@@ -151,7 +151,7 @@ def test_a_log_that_is_none_beside_this_pod_s_marker_is_damaged(heads: tuple[byt
     ],
     ids=["none", "empty", "noise", "cut short", "cluster", "epoch", "clone"],
 )
-def test_a_garbled_log_of_nobody_knows_whom_is_unreadable(left: bytes | None) -> None:
+def test_a_garbled_log_of_an_unknown_member_is_unreadable(left: bytes | None) -> None:
     """Damage costs a member its place, so it must be this pod's data beyond doubt."""
     finding = found(replace(GARBLED, marker=left))
     assert finding == ticket.Finding("unreadable", finding.detail)
@@ -209,7 +209,7 @@ def test_adopting_takes_the_log_s_ids_for_its_own(facts: rules.VolumeFacts) -> N
     ],
 )
 @pytest.mark.parametrize(("facts", "state"), [(EMPTY, "new"), (EMPTY, "existing"), (OURS, "adopt")])
-def test_a_ticket_for_another_is_refused(
+def test_a_ticket_that_does_not_match_is_refused(
     facts: rules.VolumeFacts, state: ticket.ClusterState, changes: dict[str, Any], why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state=state, **changes))
@@ -283,7 +283,7 @@ def test_one_run_takes_one_ticket(changes: dict[str, Any]) -> None:
     assert decision == rules.Refusal("this run has taken another ticket")
 
 
-def test_a_taken_ticket_is_nothing_to_another_run() -> None:
+def test_a_taken_ticket_means_nothing_to_another_run() -> None:
     """For example in a restarted container, a restored pod object, or on a reinstalled node."""
     decision = rules.accept(SETTINGS, EMPTY, "d" * 64, TICKET, taken=TICKET)
     assert decision == rules.Refusal("the ticket is for another run of start")

@@ -75,7 +75,7 @@ def test_the_whole_status_of_a_settled_cluster() -> None:
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_the_same_again_is_the_same_bytes_whatever_the_time(settled: bool) -> None:
+def test_an_unchanged_status_has_the_same_bytes_at_any_time(settled: bool) -> None:
     world = formed(3) if settled else World(body(3))
     once = status(world)
     world.body["status"] = json.loads(json.dumps(once))
@@ -98,14 +98,14 @@ class TestPhase:
 
         assert status(world)["phase"] == "Creating"
 
-    def test_running_from_then_on_also_without_a_quorum(self) -> None:
+    def test_running_from_then_on_even_without_a_quorum(self) -> None:
         world = formed(3)
         for pod in world.pods.values():
             pod.where = "pending"
 
         assert status(world)["phase"] == "Running"
 
-    def test_running_also_while_a_lost_secret_is_made_anew(self) -> None:
+    def test_running_even_while_a_lost_secret_is_recreated(self) -> None:
         world = formed(3)
         world.body["status"] = status(world)
         world.lose_secret()
@@ -125,12 +125,12 @@ class TestPhase:
         assert found["reason"] == "InvalidSpec"
         assert found["plan"] == "nothing until the spec is fixed"
 
-    def test_failed_ends_when_the_spec_is_mended(self) -> None:
+    def test_failed_ends_when_the_spec_is_corrected(self) -> None:
         world = World(body(3, status=refused(size=9)))
 
         assert status(world)["phase"] == "Creating"
 
-    def test_a_running_cluster_whose_spec_is_refused_goes_on_running(self) -> None:
+    def test_a_running_cluster_whose_spec_is_refused_is_still_running(self) -> None:
         stored = status(formed(3))
 
         assert refused(stored, size=9)["phase"] == "Running"
@@ -199,14 +199,14 @@ class TestWhatIsNotKnownIsKept:
 
         assert status(world)["clusterID"] == stored["clusterID"] != ""
 
-    def test_no_cluster_id_is_told_before_the_latch(self) -> None:
+    def test_no_cluster_id_is_reported_before_the_latch(self) -> None:
         world = World(body(3))
         world.cut_off = True
         drive(world)
 
         assert status(world)["clusterID"] == ""
 
-    def test_what_others_wrote_into_the_status_goes(self) -> None:
+    def test_what_others_wrote_into_the_status_is_dropped(self) -> None:
         world = formed(3)
         world.body["status"] = {"colour": "blue"}
 
@@ -305,11 +305,11 @@ def test_control_paused_says_what_the_spec_says(spec: dict[str, bool], told: boo
     assert status(World(body(3, **spec)))["controlPaused"] is told
 
 
-def test_a_pause_is_told_beside_a_refusal() -> None:
+def test_a_pause_is_reported_beside_a_refusal() -> None:
     assert refused(size=9, paused=True)["controlPaused"] is True
 
 
-def test_generation_is_that_of_what_was_looked_at() -> None:
+def test_generation_is_the_observed_one() -> None:
     world = World(body(3))
     world.edit(size=3)
 

@@ -78,7 +78,7 @@ class TestRefused:
         assert said(settled, "Blocked") == ("", "")
         assert settled.condition("Available")["message"] == "3 of 3 members serve"
 
-    async def test_pods_are_still_looked_at(self, settled: Bench) -> None:
+    async def test_its_pods_are_still_observed(self, settled: Bench) -> None:
         await edited(settled, size=9)
         readiness(settled, "a-1", "False")
         assert await settled.once() is None, "the next event comes"
@@ -99,7 +99,7 @@ class TestRefused:
         assert said(settled, "Available") == ("False", "NoQuorum")
 
     @pytest.mark.parametrize("wiped", [False, True])
-    async def test_by_a_new_operator_also_where_the_status_is_gone(
+    async def test_a_new_operator_reports_it_even_without_a_status(
         self, settled: Bench, wiped: bool
     ) -> None:
         body = {**settled.body, "spec": {**settled.body["spec"], "version": "3.7.0"}}
@@ -111,15 +111,13 @@ class TestRefused:
         assert said(settled, "Degraded") == ("False", "AllMembersServe")
         assert settled.status["phase"] == "Running"
 
-    async def test_also_where_its_secret_is_lost_which_nobody_makes_anew(
-        self, settled: Bench
-    ) -> None:
+    async def test_even_if_its_secret_is_lost_and_not_recreated(self, settled: Bench) -> None:
         settled.kube.remove(SECRETS, "default", "a-start")
         await edited(settled, size=9)
 
         assert said(settled, "Available") == ("True", "QuorumServes")
 
-    async def test_what_was_true_of_the_cluster_still_is(self, settled: Bench) -> None:
+    async def test_conditions_that_were_true_still_are(self, settled: Bench) -> None:
         before = copy.deepcopy(settled.condition("Plaintext"))
         assert before
 
@@ -130,9 +128,7 @@ class TestRefused:
         await edited(settled, size=3)
         assert "Plaintext" not in settled.events.reasons()
 
-    async def test_nor_is_what_was_made_and_restored_for_the_spec_of_then(
-        self, settled: Bench
-    ) -> None:
+    async def test_users_and_restores_of_the_earlier_spec_are_kept(self, settled: Bench) -> None:
         known = {
             "auth": {"enabled": True, "users": ["web"], "roles": []},
             "restore": {"uid": "u", "state": "Done", "message": "it has the data of the backup"},
@@ -158,7 +154,7 @@ class TestRefused:
 
         assert said(settled, "Paused") == ("True", "SpecPaused")
 
-    async def test_of_a_cluster_that_never_formed_nothing_is_claimed(self) -> None:
+    async def test_nothing_is_claimed_of_a_cluster_that_never_formed(self) -> None:
         bench = Bench()
         bench.declare(size=9)
         await bench.once()
@@ -167,14 +163,14 @@ class TestRefused:
         assert said(bench, "Degraded") == ("False", "NotFormed")
         assert "members" not in bench.status
 
-    async def test_it_writes_nothing_and_asks_nobody(self, settled: Bench) -> None:
+    async def test_it_writes_nothing_and_sends_no_request(self, settled: Bench) -> None:
         await edited(settled, version="3.7.0")
         await settled.once()
 
         assert settled.kube.calls == {"apply EtcdCluster/status": 1}
         assert not settled.etcd.calls
 
-    async def test_the_metrics_go_by_its_pods_too(self, settled: Bench) -> None:
+    async def test_the_metrics_follow_its_pods_too(self, settled: Bench) -> None:
         await edited(settled, size=9)
         for name in ("a-0", "a-1", "a-2"):
             readiness(settled, name, "False")
@@ -190,7 +186,7 @@ class TestRefused:
 class TestPaused:
     """A pause is an edit. Half-way through a change it made the status forget the change."""
 
-    async def test_half_way_through_growth_it_goes_on_scaling(self, settled: Bench) -> None:
+    async def test_half_way_through_growth_it_is_still_scaling(self, settled: Bench) -> None:
         await edited(settled, size=5)
         for _ in range(40):
             settled.nodes.turn()
@@ -211,7 +207,7 @@ class TestPaused:
         await settled.run(200)
         assert said(settled, "Scaling") == ("", "")
 
-    async def test_half_way_through_a_replacement_it_goes_on_recovering(
+    async def test_half_way_through_a_replacement_it_is_still_recovering(
         self, settled: Bench
     ) -> None:
         settled.kube.remove(CLAIMS, "default", "data-a-2")

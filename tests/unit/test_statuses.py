@@ -48,14 +48,14 @@ async def test_is_written_in_one_call(kube, body):
     assert kube.calls == {WRITE: 1}
 
 
-async def test_of_a_cluster_that_is_gone_is_nobodys(kube, body):
+async def test_of_a_deleted_cluster_is_dropped(kube, body):
     kube.remove(ETCD_CLUSTERS, "default", "a")
 
     assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
 
 
 @pytest.mark.parametrize("when", [WRITE, "get EtcdCluster"])
-async def test_never_flashes_on_the_next_cluster_of_the_name(kube, body, when):
+async def test_is_never_written_to_a_new_cluster_with_the_same_name(kube, body, when):
     """The cluster is replaced before the write, or between the conflict and the fresh read."""
     if when != WRITE:
         alter(kube)
@@ -65,14 +65,14 @@ async def test_never_flashes_on_the_next_cluster_of_the_name(kube, body, when):
     assert "status" not in kube.live(ETCD_CLUSTERS, "a")
 
 
-async def test_of_a_cluster_that_is_gone_by_the_fresh_read_is_nobodys(kube, body):
+async def test_of_a_cluster_that_is_gone_at_the_fresh_read_is_dropped(kube, body):
     alter(kube)
     kube.before["get EtcdCluster"] = lambda: kube.remove(ETCD_CLUSTERS, "default", "a")
 
     assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
 
 
-async def test_from_an_older_body_is_written_after_one_fresh_read(kube, body):
+async def test_based_on_an_older_body_is_written_after_one_fresh_read(kube, body):
     alter(kube)
     written = await write_status(kube, ETCD_CLUSTERS, body, STATUS)
 
@@ -91,7 +91,7 @@ async def test_is_tried_again_once(kube, body):
 
 @pytest.mark.parametrize("error", [Unavailable("late"), Rejected("no", status=422)])
 @pytest.mark.parametrize("first", [[], [Conflict("changed", status=409)]])
-async def test_other_errors_are_the_callers(kube, body, first, error):
+async def test_other_errors_are_raised_to_the_caller(kube, body, first, error):
     kube.failures[WRITE] = [*first, error]
 
     with pytest.raises(type(error)):

@@ -70,7 +70,7 @@ def seen(**changes):
     return replace(base, **changes)
 
 
-def test_a_kind_of_step_is_an_event_or_said_to_be_none():
+def test_every_kind_of_step_has_an_event_or_is_listed_as_having_none():
     """As docs/operations.md lists them. A step that only leads to one that has an Event has
     none."""
     by_what_they_do = {ApplyChild, ChangeAuth, CreateJob, WriteBootstrap}
@@ -100,7 +100,7 @@ def test_a_kind_of_step_is_an_event_or_said_to_be_none():
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_each_step_of_the_membership_is_one(step, reason):
+def test_each_step_of_the_membership_has_an_event(step, reason):
     assert event_of(None, step, seen()) == ("Normal", reason, "why")
 
 
@@ -114,16 +114,16 @@ def test_each_step_of_the_membership_is_one(step, reason):
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_what_only_leads_to_one_is_none(step):
+def test_a_step_that_only_leads_to_another_has_none(step):
     assert event_of(None, step, seen()) is None
 
 
-def test_the_latch_is_the_birth():
+def test_the_latch_is_reported_as_the_cluster_having_formed():
     step = WriteBootstrap("a-start", "1", LATCHED, "why")
     assert event_of(None, step, seen(secret=Secret("1", BOOTSTRAP))) == ("Normal", "Formed", "why")
 
 
-def test_the_same_step_again_is_no_news():
+def test_a_repeated_step_has_no_new_event():
     step = MemberPromote(LEADER, 1, "why")
     assert event_of(step, step, seen()) is None
 
@@ -139,17 +139,17 @@ def test_the_same_step_again_is_no_news():
         (stateful_set(), ("Normal", "PutBack", "put back StatefulSet a: x")),
     ],
 )
-def test_what_the_spec_asks_for_is_no_repair(wanted, news):
+def test_a_change_of_the_spec_is_not_reported_as_a_repair(wanted, news):
     assert event_of(None, ApplyChild("StatefulSet", "a", wanted, "x"), seen()) == news
 
 
-def test_a_stateful_set_made_again_is_put_back():
+def test_a_recreated_stateful_set_is_reported_as_put_back():
     step = ApplyChild("StatefulSet", "a", stateful_set(), "x")
     found = event_of(None, step, seen(stateful_set=None), created=True)
     assert found == ("Normal", "PutBack", "put back StatefulSet a: x")
 
 
-def test_a_claim_that_a_restore_in_place_needs_was_never_there_before() -> None:
+def test_a_new_claim_for_a_restore_in_place_is_not_reported_as_put_back() -> None:
     step = ApplyChild("PersistentVolumeClaim", "data-a-3", {}, "x")
     found = event_of(None, step, seen(), created=True)
     assert found == ("Normal", "Created", "created PersistentVolumeClaim data-a-3")
@@ -170,7 +170,7 @@ def budget(least):
         (None, ("Created", "created PodDisruptionBudget a")),
     ],
 )
-def test_a_budget_that_follows_the_members_is_no_repair(live, news):
+def test_a_budget_that_follows_the_members_is_not_reported_as_a_repair(live, news):
     step = ApplyChild("PodDisruptionBudget", "a", budget(3), "x")
     told = event_of(None, step, seen(disruption_budget=live), created=live is None)
     assert told == ("Normal", *news)

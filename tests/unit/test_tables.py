@@ -86,7 +86,9 @@ async def test_the_watch_never_requests_contents_or_annotations(client, server):
 
 
 @pytest.mark.parametrize("version", ["", None, {}])
-async def test_a_list_without_a_moment_is_an_error_and_no_traceback(client, server, version):
+async def test_a_list_without_a_resource_version_is_an_error_without_a_traceback(
+    client, server, version
+):
     server.version = version
 
     with pytest.raises(Unavailable, match="no table"):
@@ -160,7 +162,7 @@ async def test_a_server_that_is_away_is_not_taken_for_quiet():
         '{"type": "ADDED", "object": null}',
     ],
 )
-async def test_what_is_no_table_is_an_error_and_no_traceback(client, server, line):
+async def test_an_answer_that_is_not_a_table_is_an_error_without_a_traceback(client, server, line):
     server.parts = [line + "\n"]
 
     with pytest.raises(Unavailable, match=r"no (row of a )?table"):

@@ -16,7 +16,7 @@ def test_a_moment_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize("words", [None, "", "garbage", 7])
-def test_what_is_no_timestamp_is_none(words):
+def test_an_invalid_timestamp_is_none(words):
     assert seconds(words) is None
 
 

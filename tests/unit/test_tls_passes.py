@@ -145,7 +145,7 @@ async def old():
 
 
 class TestCreation:
-    async def test_what_pods_mount_is_there_before_them_and_the_rest_before_the_first_ticket(
+    async def test_secrets_that_pods_mount_exist_before_them_and_the_others_before_the_first_ticket(
         self, bench
     ):
         declare(bench)
@@ -158,7 +158,7 @@ class TestCreation:
         assert bench.status["phase"] == "Running"
         assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
-    async def test_they_are_the_cluster_s_own(self, settled):
+    async def test_they_belong_to_the_cluster(self, settled):
         uid = settled.body["metadata"]["uid"]
         for name in SECRET_NAMES:
             metadata = settled.kube.live(SECRETS, name)["metadata"]
@@ -167,7 +167,7 @@ class TestCreation:
         assert application["type"] == "kubernetes.io/tls"
         assert set(application["data"]) == {"tls.crt", "tls.key", "ca.crt"}
 
-    async def test_peers_and_clients_go_by_https(self, settled):
+    async def test_peers_and_clients_use_https(self, settled):
         ticket = settled.start.taken[0]
         assert "a-0=https://a-0.a.default.svc:2380" in ticket.initial_cluster
         template = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]["spec"]
@@ -181,7 +181,7 @@ class TestCreation:
         mounted = {one["secret"]["secretName"] for one in volumes if "secret" in one}
         assert mounted == {"a-start", "a-peer-tls", "a-server-tls"}
 
-    async def test_the_operator_shows_its_certificate_and_asks_for_the_right_name(self, bench):
+    async def test_the_operator_uses_its_certificate_and_checks_the_members_name(self, bench):
         seen = []
         ask = bench.etcd.status
 
@@ -198,7 +198,7 @@ class TestCreation:
         assert {at.tls.authority for at in seen} == {data(bench, "a-client-ca")["ca.crt"]}
         assert "PRIVATE" not in repr(seen)
 
-    async def test_an_authority_lost_before_anything_runs_is_made_again_and_signs_anew(self, bench):
+    async def test_an_authority_lost_before_anything_runs_is_recreated_and_signs_again(self, bench):
         declare(bench)
         while bench.kube.find(SECRETS, "a-server-tls") is None:
             await bench.once()
@@ -224,7 +224,7 @@ class TestCreation:
         assert bench.condition("Available")["status"] == "True"
         assert bench.condition("Blocked")["reason"] == "AuthorityLost"
 
-    async def test_an_authority_tampered_with_before_anything_runs_is_not_said_to_be_missing(
+    async def test_an_authority_tampered_with_before_anything_runs_is_not_reported_as_missing(
         self, bench
     ):
         declare(bench)
@@ -249,7 +249,7 @@ class TestCreation:
         )
         assert bench.events.reasons().count("Plaintext") == 1
 
-    async def test_without_a_word_on_tls_both_links_have_it(self, bench):
+    async def test_without_the_field_both_links_have_tls(self, bench):
         bench.declare(TLS=None)
         await bench.run()
         made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
@@ -311,12 +311,12 @@ class TestAtRest:
             settled.clock.now += await settled.once()
         assert not settled.kube.calls
 
-    async def test_the_status_says_when_each_ends(self, settled):
+    async def test_the_status_says_when_each_expires(self, settled):
         told = {one["secret"]: one["ends"] for one in settled.status["certificates"]}
         assert set(told) == set(SECRET_NAMES)
         assert told["a-peer-tls"] == "2024-11-13T22:13:20Z"
 
-    async def test_a_metric_says_when_the_first_ends(self, settled):
+    async def test_a_metric_says_when_the_first_expires(self, settled):
         name = "etcd_cluster_certificate_expiry_timestamp_seconds"
         labels = {"namespace": "default", "cluster": "a"}
         ends = settled.metrics.registry.get_sample_value(name, labels)
@@ -338,20 +338,20 @@ class TestAtRest:
         assert settled.kube.calls["apply StatefulSet"] == 0, "etcd takes them up by itself"
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
 
-    async def test_renewal_is_told(self, settled):
+    async def test_renewal_is_reported(self, settled):
         settled.clock.now += 250 * DAY
         settled.events.posted.clear()
         await settled.run()
         assert settled.events.reasons().count("CertificateIssued") == 4
         assert "two thirds of its life" in settled.events.posted[0][2]
 
-    async def test_a_deleted_leaf_is_made_again_by_the_same_authority(self, settled):
+    async def test_a_deleted_certificate_is_signed_again_by_the_same_authority(self, settled):
         authority = data(settled, "a-client-ca")
         settled.kube.remove(SECRETS, "default", "a-client-tls")
         await settled.run()
         assert data(settled, "a-client-tls")["ca.crt"] == authority["ca.crt"]
 
-    async def test_an_authority_without_its_labels_signs_all_the_same(self, settled):
+    async def test_an_authority_without_its_labels_still_signs(self, settled):
         """The watch does not show it then, but a read does."""
         take_labels(settled, "a-peer-ca")
         settled.kube.remove(SECRETS, "default", "a-peer-tls")
@@ -368,7 +368,7 @@ class TestAtRest:
         labels = settled.kube.live(SECRETS, "a-client-tls")["metadata"]["labels"]
         assert labels == naming.labels("a")
 
-    async def test_a_leaf_that_was_tampered_with_is_made_anew(self, settled):
+    async def test_a_certificate_that_was_tampered_with_is_recreated(self, settled):
         put_secret_data = data(settled, "a-server-tls")
         live = settled.kube.live(SECRETS, "a-server-tls")
         live["data"]["server.key"] = base64.b64encode(b"mine").decode()
@@ -403,9 +403,7 @@ class TestAtRest:
         assert all(settled.kube.find(SECRETS, name) for name in gone)
         assert settled.status["phase"] == "Running"
 
-    async def test_an_authority_that_is_lost_while_members_trust_it_is_not_made_again(
-        self, settled
-    ):
+    async def test_a_lost_authority_that_members_trust_is_not_recreated(self, settled):
         settled.kube.remove(SECRETS, "default", "a-client-ca")
         await settled.run()
         assert settled.kube.find(SECRETS, "a-client-ca") is None
@@ -423,7 +421,7 @@ class TestAtRest:
             await settled.once()
         assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 5
 
-    async def test_a_write_that_comes_second_is_no_fault(self, settled):
+    async def test_a_write_that_conflicts_is_no_failure(self, settled):
         settled.clock.now += 250 * DAY
         settled.kube.failures["patch Secret"] = [Conflict("changed", status=409)]
         await settled.run()
@@ -431,7 +429,7 @@ class TestAtRest:
 
 
 class TestAnothersSecret:
-    async def test_it_is_left_alone_and_told_of(self, bench):
+    async def test_it_is_left_alone_and_reported(self, bench):
         declare(bench)
         put_secret(bench, "a-server-tls", {"server.crt": b"theirs"})
         for _ in range(30):
@@ -443,7 +441,7 @@ class TestAnothersSecret:
         assert "Secret a-server-tls" in told["message"]
         assert bench.kube.find(STATEFUL_SETS, "a") is None
 
-    async def test_one_that_only_applications_use_stops_nothing_else(self, settled):
+    async def test_one_that_only_applications_use_blocks_nothing_else(self, settled):
         settled.kube.remove(SECRETS, "default", "a-client-tls")
         put_secret(settled, "a-client-tls", {"tls.crt": b"theirs"})
         await a_while(settled)
@@ -485,7 +483,7 @@ class TestProvided:
             ),
         ],
     )
-    async def test_a_bad_one_is_told_within_five_seconds_and_taken_up_when_mended(
+    async def test_a_bad_one_is_reported_within_five_seconds_and_used_once_corrected(
         self, bench, name, broken, said
     ):
         bench.declare(TLS=STATIC)
@@ -502,7 +500,9 @@ class TestProvided:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
-    async def test_members_and_operator_that_would_not_take_each_other_are_told_of(self, bench):
+    async def test_secrets_of_members_and_operator_that_do_not_trust_each_other_are_reported(
+        self, bench
+    ):
         """Each Secret was valid by itself. The pods were started, and the operator could not
         connect to them."""
         bench.declare(TLS=STATIC)
@@ -534,7 +534,7 @@ class TestProvided:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
-    async def test_a_mistaken_name_of_one_is_left_with_the_edit(self, bench):
+    async def test_a_misspelt_secret_name_can_be_edited(self, bench):
         """The old name was recorded, and its Secret was waited for without end."""
         wrong = {**STATIC["static"], "member": {"peerSecret": "typo", "serverSecret": "s"}}
         bench.declare(TLS={"static": wrong})
@@ -551,7 +551,7 @@ class TestProvided:
         assert set(bench.reconciler._observer._certificates._secrets._reads[KEY]) == {"p", "s", "o"}
 
     @pytest.mark.parametrize("before", [1, 9, 30])
-    async def test_one_that_expires_while_nothing_happens_is_told_within_five_seconds(
+    async def test_one_that_expires_while_nothing_happens_is_reported_within_five_seconds(
         self, bench, before
     ):
         """It was reported at the next look at the members, up to half a minute later."""
@@ -566,7 +566,7 @@ class TestProvided:
         assert "server.crt expired on" in bench.condition("Blocked")["message"]
         assert 0 <= seen - ends.timestamp() < 5
 
-    async def test_an_authority_that_ends_before_what_it_has_signed_is_seen_to_come(self, bench):
+    async def test_an_authority_that_expires_before_its_certificates_is_announced(self, bench):
         """Status and metric had the certificate's own end, and no alert was raised."""
         bench.declare(TLS=STATIC)
         ends = bench.clock.now + 5 * DAY
@@ -635,7 +635,7 @@ class TestProvided:
 
 
 class TestEdits:
-    async def test_other_certificates_for_a_running_cluster_are_declined_and_nothing_is_touched(
+    async def test_other_certificates_for_a_running_cluster_are_refused_and_nothing_is_touched(
         self, settled
     ):
         edit(settled, TLS=STATIC)
@@ -645,7 +645,7 @@ class TestEdits:
         assert "certificates in Secret p" in told["message"]
         assert set(settled.kube.writes()) == {"apply EtcdCluster/status"}
 
-    async def test_taking_the_field_away_changes_nothing(self, settled):
+    async def test_removing_the_field_changes_nothing(self, settled):
         body = settled.body
         del body["spec"]["TLS"]
         settled.kube.put(ETCD_CLUSTERS, body)
@@ -700,7 +700,7 @@ class TestEdits:
             assert record.links.client.mode == "Managed"
 
 
-async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
+async def test_nothing_is_remembered_of_a_deleted_cluster(bench):
     declare(bench)
     await bench.run()
     bench.kube.remove(ETCD_CLUSTERS, *KEY)
@@ -711,7 +711,7 @@ async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
     ]
 
 
-async def test_an_operator_s_certificate_of_another_name_is_made_anew_and_nothing_restarts(settled):
+async def test_an_operators_certificate_with_another_name_is_recreated_without_a_restart(settled):
     """Older versions used such names."""
     cluster = parse_cluster(settled.body)
     need = next(one for one in managed(cluster) if one.role == "operator")
@@ -754,7 +754,7 @@ def immutable(bench, name):
 
 class TestSecretThatTakesNoChange:
     @pytest.mark.parametrize("name", ["a-server-tls", "a-peer-tls", "a-client-tls"])
-    async def test_a_renewal_that_is_refused_kept_all_else_waiting(self, settled, name):
+    async def test_a_refused_renewal_kept_everything_else_waiting(self, settled, name):
         immutable(settled, name)
         before = data(settled, name)
         settled.clock.now += 250 * DAY

@@ -177,7 +177,7 @@ class TestScaling:
             "from 4 to 3 members; to be tried again: etcd refuses: unhealthy cluster"
         )
 
-    def test_while_it_is_held_the_reason_is_that(self) -> None:
+    def test_while_it_is_held_the_hold_is_the_reason(self) -> None:
         seen = as_paused(cluster(3, range(5)))
 
         scaled = told(seen, PAUSED, stored=stored("Scaling"))["Scaling"]
@@ -194,13 +194,13 @@ class TestScaling:
         assert (scaled.status, scaled.reason) == ("True", "Paused")
         assert "Scaling" not in told(seen, PAUSED, stored=stored())
 
-    def test_edited_during_the_pause_it_is_told(self) -> None:
+    def test_an_edit_during_the_pause_is_reported(self) -> None:
         seen = as_paused(cluster(5, range(3), replicas=3))
 
         assert told(seen, PAUSED, stored=stored())["Scaling"].reason == "Paused"
 
     @pytest.mark.parametrize(("size", "way"), [(5, "ScalingUp"), (1, "ScalingDown")])
-    def test_asked_for_while_no_quorum_answers(self, size: int, way: str) -> None:
+    def test_requested_while_no_quorum_answers(self, size: int, way: str) -> None:
         seen = replace(cluster(size, range(3), replicas=3), etcd=None)
 
         scaled = told(seen, Wait("a quorum to answer"))["Scaling"]
@@ -208,7 +208,7 @@ class TestScaling:
         assert scaled.reason == way
         assert scaled.message == f"to {size} members; waiting for a quorum to answer"
 
-    def test_goes_on_being_told_when_the_quorum_is_lost_half_way(self) -> None:
+    def test_is_still_reported_when_the_quorum_is_lost_half_way(self) -> None:
         seen = replace(cluster(5, range(4), learner=3), etcd=None)
 
         assert "Scaling" not in told(seen)
@@ -270,7 +270,7 @@ class TestRecovering:
         assert found["Recovering"].message == "c-1 is being replaced"
         assert found["Scaling"].message == "from 4 to 3 members"
 
-    def test_goes_on_being_told_when_the_quorum_is_lost(self) -> None:
+    def test_is_still_reported_when_the_quorum_is_lost(self) -> None:
         seen = replace(cluster(3, (0, 1)), etcd=None, statuses={})
 
         assert told(seen, stored=stored("Recovering"))["Recovering"].reason == "MemberLost"
@@ -306,7 +306,7 @@ class TestRecovering:
         assert found["Recovering"].message.startswith("spec.recovery is carried out; waiting for")
         assert "Scaling" not in found
 
-    def test_not_by_a_pod_that_is_yet_to_grow(self) -> None:
+    def test_not_by_a_pod_that_waits_for_growth(self) -> None:
         assert told(cluster(5, range(3), blank=(3, 4)))["Degraded"].status == "False"
 
 
@@ -331,7 +331,7 @@ class TestUpgrading:
             "from etcd 3.6.16 to 3.7.3; 2 of 3 run 3.6.16, 1 of 3 run 3.7.3"
         )
 
-    def test_the_last_pod_has_yet_to_answer(self) -> None:
+    def test_while_the_last_pod_has_not_answered_yet(self) -> None:
         seen = self.seen(
             "3.7.3", "3.7.3", "", "3.7.3", "3.7.3", made_for=("3.6.16", "3.7.3", "3.7.3")
         )
@@ -356,7 +356,7 @@ class TestUpgrading:
 
         assert told(seen)["Upgrading"].reason == "Downgrading"
 
-    def test_back_from_half_way(self) -> None:
+    def test_going_back_half_way(self) -> None:
         seen = self.seen("3.6.16", "3.6.16", "3.6.16", "3.6.16", "3.7.3")
 
         downgrading = told(seen)["Upgrading"]
@@ -378,7 +378,7 @@ class TestUpgrading:
 
         assert "Upgrading" not in told(seen)
 
-    def test_while_nobody_can_be_asked(self) -> None:
+    def test_while_no_member_answers(self) -> None:
         seen = self.seen("3.7.3", "3.7.3", "3.6.16", "3.7.3", "3.7.3")
 
         found = told(as_paused(seen), PAUSED)["Upgrading"]
@@ -392,7 +392,7 @@ class TestWhoServes:
 
         assert found["Available"].message == "3 of 3 members serve"
 
-    def test_without_a_list_those_of_before_are_expected(self) -> None:
+    def test_without_a_list_the_last_known_members_are_expected(self) -> None:
         seen = replace(cluster(5, range(3), blank=(3, 4)), etcd=None, statuses={})
         pods = tuple(replace(pod, ready=False) for pod in seen.pods)
         roles = {"c-0": "leader", "c-1": "voter", "c-2": "voter", "c-3": "learner", "x": "voter"}
@@ -432,7 +432,7 @@ class TestWhoServes:
             "not serving: c-1 (its volume cannot be read: input/output error)"
         )
 
-    def test_a_lost_member_is_called_that(self) -> None:
+    def test_a_lost_member_is_reported_as_lost(self) -> None:
         seen = lost(cluster(3, range(3)), 1)
         pods = tuple(replace(pod, ready=pod.ordinal != 1) for pod in seen.pods)
 
@@ -440,14 +440,14 @@ class TestWhoServes:
             "not serving: c-1 (claim data-c-1 is being deleted)"
         )
 
-    def test_an_alarm_degrades_also_while_all_serve(self) -> None:
+    def test_an_alarm_degrades_even_while_all_serve(self) -> None:
         seen = replace(cluster(3, range(3)), alarms=(Alarm("NOSPACE", 1), Alarm("NOSPACE", 2)))
 
         assert told(seen)["Degraded"] == Condition(
             "Degraded", "True", "AlarmRaised", "etcd refuses writes: alarm NOSPACE is raised"
         )
 
-    def test_an_alarm_is_told_beside_a_member_that_does_not_serve(self) -> None:
+    def test_an_alarm_is_reported_beside_a_member_that_does_not_serve(self) -> None:
         seen = replace(cluster(3, range(3)), alarms=(Alarm("CORRUPT", 1), Alarm("NOSPACE", 2)))
         pods = tuple(replace(pod, ready=pod.ordinal != 1) for pod in seen.pods)
 
@@ -460,7 +460,7 @@ class TestWhoServes:
 
     @pytest.mark.parametrize("away", [None, 1])
     @pytest.mark.parametrize("kinds", [("CORRUPT",), ("NOSPACE",), ("CORRUPT", "NOSPACE")])
-    def test_no_alarm_is_lost_by_the_words_that_tell_it(
+    def test_the_message_leaves_room_for_every_alarm(
         self, kinds: tuple[Any, ...], away: int | None
     ) -> None:
         seen = cluster(3, range(3))

@@ -126,7 +126,7 @@ def test_noise_with_a_good_checksum_is_an_identity_or_garbled(noise: bytes) -> N
         (frame(b"\x10\x00"), "has type 0"),
     ],
 )
-def test_what_is_wrong_is_said(head: bytes, why: str) -> None:
+def test_the_reason_is_reported(head: bytes, why: str) -> None:
     with pytest.raises(wal.Garbled, match=why):
         wal.segment_identity(head)
 

@@ -131,14 +131,14 @@ class Stored:
         """Of cluster `etcd`: one on a volume, one that goes with its object, one each minute."""
         backups.secret(place, s3)
         backups.claim(place, "backups")
-        template = cls._of_etcd(s3, "often/etcd")
+        template = cls._of_etcd(place, s3, "often/etcd")
         often = {"schedule": "* * * * *", "jitterSeconds": 0, "template": template}
         manifest = {"metadata": {"name": "often"}, "spec": often}
         place.kube.create(SCHEDULES, manifest, place.namespace)
         volume = {"claimName": "backups", "path": "etcd.db"}
         to_volume = {"clusterRef": {"name": "etcd"}, "storageType": "Volume", "volume": volume}
         once = backups.declare(place, "once", **to_volume)
-        spec = cls._of_etcd(s3, "goes")
+        spec = cls._of_etcd(place, s3, "goes")
         goes = backups.declare(place, "goes", **spec, deletionPolicy="Delete")
         return cls(place, s3, once, goes)
 
@@ -150,7 +150,7 @@ class Stored:
 
     def begin(self, gate: Gate) -> None:
         """A backup and a restore, whose Jobs stand still before pods that find no node."""
-        spec = self._of_etcd(self.s3, "begun")
+        spec = self._of_etcd(self.place, self.s3, "begun")
         backups.declare(self.place, "begun", **spec, pod=gate.WANTED)
         self._restored_as("reborn", pod=gate.WANTED)
         for name in ("begun", "reborn"):
@@ -173,7 +173,7 @@ class Stored:
         self._has_the_data(self._restored_as("again"))
 
     def goes_with_its_object(self) -> None:
-        file: Path = self.s3.folder / "data" / "mybucket" / "goes"
+        file: Path = self.s3.folder / "data" / "mybucket" / self.place.namespace / "goes"
         assert file.exists()
         assert file.with_name("goes.manifest.json").exists()
         self.place.kube.delete(BACKUPS, self.place.namespace, self.goes.name)
@@ -201,9 +201,10 @@ class Stored:
         return frozenset(one["metadata"]["name"] for one in done)
 
     @staticmethod
-    def _of_etcd(s3: S3Server, path: str) -> Json:
-        place = backups.s3_place(s3, f"mybucket/{path}")
-        return {"clusterRef": {"name": "etcd"}, "storageType": "S3", "s3": place}
+    def _of_etcd(place: Place, s3: S3Server, path: str) -> Json:
+        """Below the namespace, as a backup is never stored over that of another cluster."""
+        where = backups.s3_place(s3, f"mybucket/{place.namespace}/{path}")
+        return {"clusterRef": {"name": "etcd"}, "storageType": "S3", "s3": where}
 
 
 def seen(cluster: Cluster) -> Json:

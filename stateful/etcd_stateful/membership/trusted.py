@@ -82,11 +82,6 @@ def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
     return not pods_with_tls(seen, link) or not is_trusted_by_all(seen, link, shown.authority, sets)
 
 
-def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
-    levels = links.levels_of(seen, pod)
-    return levels.peer if link == "peer" else levels.client
-
-
 def to_note(seen: Observation, pod: Pod) -> Trust:
     """What the etcd of this serving pod was started to trust, where its mounts do not tell.
 
@@ -104,3 +99,8 @@ def _to_note(seen: Observation, pod: Pod, link: LinkName) -> str:
     if of_users or pod.trust.of(link) or found is None or found.problem:
         return ""
     return trust_of(found.trusts) if found.authority in found.trusts else ""
+
+
+def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
+    levels = links.levels_of(seen, pod)
+    return levels.peer if link == "peer" else levels.client

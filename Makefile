@@ -15,38 +15,38 @@ export PATH := $(CURDIR)/build/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ First
 .PHONY: demo
-demo: venv install ## A real cluster, the operator in it, and an etcd cluster that serves
+demo: venv install ## Start a real cluster, install the operator, bring up an etcd cluster
 	@$(PYTHON) tests/demo.py
 
 .PHONY: test
-test: venv ## Every tier, end to end included; prints the minutes of each
+test: venv ## Run every tier, end to end included; print the minutes of each
 	@$(PYTHON) tests/tiers.py all
 
 ##@ Tests, tier by tier
 .PHONY: lint test-unit test-integration test-e2e bench comparison mutants oldest verify
-lint: venv ## Style, types, layering, generated files
+lint: venv ## Check style, types, layering and generated files
 	@$(PYTHON) tests/tiers.py lint
-test-unit: venv ## Pure functions, and passes against fakes; minutes, needs Python alone
+test-unit: venv ## Test pure functions, and passes against fakes; minutes, needs only Python
 	@$(PYTHON) tests/tiers.py unit
-test-integration: venv ## Real etcd, a real kube-apiserver
+test-integration: venv ## Test with real etcd and a real kube-apiserver
 	@$(PYTHON) tests/tiers.py integration
-test-e2e: venv ## A real kubelet, containers, volumes, the chart
+test-e2e: venv ## Test with real kubelets, containers, volumes and the chart
 	@$(PYTHON) tests/tiers.py e2e
-bench: venv install ## Speed and size, as a JSON report in build/bench
+bench: venv install ## Measure speed and size; JSON report in build/bench
 	@$(PYTHON) tests/bench/run.py
-comparison: venv install ## The same operations on pods with random names; writes docs/comparison.md
+comparison: venv install ## Compare with pods with random names; writes docs/comparison.md
 	@$(PYTHON) tests/comparison/compare.py
-mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
+mutants: venv ## Seed bugs one at a time; shows which check catches which
 	@$(PYTHON) tests/mutants/run.py
-oldest: venv ## Charts, CRDs and the operator's calls on the oldest Kubernetes and Helm that are supported
+oldest: venv ## Test charts, CRDs and the operator's calls on the oldest supported Kubernetes and Helm
 	@$(PYTHON) tests/oldest/run.py
-verify: venv ## The long campaigns, on three nodes; their reports are checked in
+verify: venv ## Run the long campaigns, on three nodes; their reports are checked in
 	@$(MAKE) --no-print-directory NODES=3 install
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
@@ -66,21 +66,21 @@ $(VENV)/.complete:
 	@touch $@
 fmt: venv ## Format and sort
 	@$(PYTHON) -m ruff format . && $(PYTHON) -m ruff check --fix .
-golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollout
+golden: venv ## Rewrite the golden manifests; review the diff
 	@$(PYTHON) -m pytest tests/unit -q --update-golden
 reference: venv ## Write docs/reference.md from crds/
 	@$(PYTHON) docs/make_reference.py
-diagrams: venv ## Draw what docs/make_diagrams.py describes
+diagrams: venv ## Draw the diagrams that docs/make_diagrams.py describes
 	@$(PYTHON) docs/make_diagrams.py
-sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json; DPKG= its base's dpkg/status
+sbom: venv ## Write what the image is made of to build/sbom.cdx.json (CycloneDX); DPKG= the dpkg/status of its base
 	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json $(DPKG)
 charts: ## Copy crds/ into the operator's chart
 	@cp crds/*.yaml charts/etcd-operator/files/crds/
-lock: ## Pin requirements anew, with hashes
+lock: ## Pin the requirements again, with hashes
 	@python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet uv
 	@for each in operator dev bench; do $(CACHE)/uv/bin/uv pip compile --quiet --no-header --upgrade \
 	  --generate-hashes --python-version 3.11 requirements/$$each.in -o requirements/$$each.lock; done
-clean: ## Remove what this checkout built; caches and the cluster stay
+clean: ## Remove what this checkout built, but not caches or the cluster
 	@rm -rf build/image build/bench .mypy_cache .ruff_cache .pytest_cache
 
 include tests/cluster/cluster.mk

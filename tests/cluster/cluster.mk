@@ -3,17 +3,17 @@ LOCALKUBE := PYTHONPATH=$(CURDIR)/tests/cluster python3 -m localkube
 
 ##@ Cluster
 .PHONY: cluster cluster-down cluster-status images install image-context image-buildah
-cluster: ## A Kubernetes for tests, made or mended; NODES=3, PROVIDER=local|kind|existing
+cluster: ## Start or repair a Kubernetes for tests; NODES=3, PROVIDER=local|kind|existing
 	@$(LOCALKUBE) up
-cluster-down: ## Take it down; nothing of it is left
+cluster-down: ## Take it down, without leftovers
 	@$(LOCALKUBE) down
-cluster-status: ## What of it runs
+cluster-status: ## Show what runs of it
 	@$(LOCALKUBE) status
-images: cluster ## Build the operator's image and bring it into the cluster
+images: cluster ## Build the operator's image and load it into the cluster
 	@$(LOCALKUBE) images
-install: cluster ## The operator, from this checkout, in the cluster
+install: cluster ## Install the operator from this checkout
 	@$(LOCALKUBE) install
-image-context: ## What the Dockerfile copies, for `docker build`
+image-context: ## Prepare what the Dockerfile copies, for `docker build`
 	@$(LOCALKUBE) image-context
-image-buildah: ## Build the Dockerfile with buildah, to see that it builds
+image-buildah: ## Check that the Dockerfile builds, with buildah
 	@$(LOCALKUBE) image-buildah

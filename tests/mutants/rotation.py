@@ -11,7 +11,7 @@ _ROTATION = "membership/rotation.py"
 MUTANTS: Final = [
     Mutant(
         _ROTATION,
-        "all(_trust(pod, link.name) == trust_of(link.authority.trusts) for pod in seen.pods)",
+        "all(pod.trust.of(link.name) == trust_of(link.authority.trusts) for pod in seen.pods)",
         "True",
         "certificates of the successor are shown to members that do not trust it",
     ),

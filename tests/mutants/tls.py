@@ -255,8 +255,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/trusted.py",
-        " _level(seen, pod, link) > Level.PLAINTEXT and (pod.etcd_started or can_start)\n",
-        " pod.etcd_started or can_start\n",
+        " links.levels_of(seen, pod).of(link) > Level.PLAINTEXT and (pod.etcd_started",
+        " (pod.etcd_started",
         "no authority is ever made for a cluster that began in plaintext",
     ),
     Mutant(

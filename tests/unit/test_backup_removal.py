@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import obstore
 import pytest
+from killed import killed_after_one_deletion
 
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
@@ -158,16 +158,8 @@ async def test_an_interrupted_removal_continues(
 ) -> None:
     """As long as the manifest exists, it says whose file this is."""
     folder.put("etcd")
-    really = obstore.delete_async
-
-    async def once(client: Any, key: str) -> None:
-        await really(client, key)
-        raise asyncio.CancelledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(obstore, "delete_async", once)
-        with pytest.raises(asyncio.CancelledError):
-            await folder.remove()
+    with killed_after_one_deletion(monkeypatch):
+        await folder.remove()
 
     assert await folder.remove() == Removed(1)
     assert not folder.files()

@@ -109,10 +109,11 @@ class Sink:
     async def _upload(self, target: str, pieces: AsyncIterator[bytes]) -> None:
         """Sends up to one part in a single request. If the Job is killed, the bucket then keeps no
         parts, which would be invisible but billed."""
-        client, first = self._clients.for_writing(), list[bytes]()
+        client, first, size = self._clients.for_writing(), list[bytes](), 0
         async for piece in pieces:
             first.append(piece)
-            if sum(map(len, first)) > PART:
+            size += len(piece)
+            if size > PART:
                 break
         else:
             await obstore.put_async(client, target, b"".join(first), use_multipart=False)

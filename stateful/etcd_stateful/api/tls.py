@@ -57,6 +57,9 @@ class Levels:
         plain = {"http"} if self.client is not Level.TLS else set()
         return frozenset(plain | ({"https"} if self.client is not Level.PLAINTEXT else set()))
 
+    def of(self, link: LinkName) -> Level:
+        return self.peer if link == "peer" else self.client
+
 
 @dataclass(frozen=True, slots=True)
 class Link:

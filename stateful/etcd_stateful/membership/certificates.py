@@ -216,7 +216,7 @@ def _issue(
 def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
     """The trust bundles that pods were started with, and that of the present template."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
-    said = {one.peer if need.role == "peer" else one.client for one in every}
+    said = {one.of("peer" if need.role == "peer" else "client") for one in every}
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 

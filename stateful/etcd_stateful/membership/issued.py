@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from etcd_stateful import certificates as needs
 from etcd_stateful.api.issuer import Issuer
-from etcd_stateful.api.tls import LinkName, Trust
+from etcd_stateful.api.tls import LinkName
 from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
@@ -332,7 +332,7 @@ def _has_followed(seen: Observation, link: _Link) -> bool:
     if any(one is None or set(one.trusts) != link.trusts for one in used):
         return False
     pinned = trust_of(link.trusts)
-    return all(_of(pod.trust, link) == pinned for pod in seen.pods)
+    return all(pod.trust.of(link.name) == pinned for pod in seen.pods)
 
 
 def _waited(seen: Observation, *, beside: str = "", least: float = 0.0) -> bool:
@@ -349,10 +349,6 @@ def _waited(seen: Observation, *, beside: str = "", least: float = 0.0) -> bool:
 
 def _now(seen: Observation) -> float:
     return seen.certificates.now if seen.certificates else 0.0
-
-
-def _of(trust: Trust, link: _Link) -> str:
-    return trust.peer if link.name == "peer" else trust.client
 
 
 def _known_in(link: _Link) -> Iterable[Need]:

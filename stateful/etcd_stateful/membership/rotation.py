@@ -29,7 +29,6 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import RotateAuthority, RotationStep, Step
 from etcd_stateful.observed.certificates import Certificate, Stage
-from etcd_stateful.observed.pods import Pod
 
 KUBELET_SECONDS: Final = 180.0
 """After this time every kubelet has updated a changed Secret in its pods; it takes about 100."""
@@ -166,7 +165,7 @@ def _has_followed(seen: Observation, link: _Link) -> bool:
     """Whether every Secret and every pod has followed the authority's Secret, for long enough."""
     return (
         all(_is_as_said(one, link.authority) for one in link.leaves)
-        and all(_trust(pod, link.name) == trust_of(link.authority.trusts) for pod in seen.pods)
+        and all(pod.trust.of(link.name) == trust_of(link.authority.trusts) for pod in seen.pods)
         and _waited(seen, link)
     )
 
@@ -187,10 +186,6 @@ def _waited(seen: Observation, link: _Link) -> bool:
     now = seen.certificates.now if seen.certificates else 0.0
     shown = KUBELET_SECONDS if link.authority.stage == "swapped" else 0.0
     return now >= made + max(seen.cluster.rotation.overlap, shown)
-
-
-def _trust(pod: Pod, link: LinkName) -> str:
-    return pod.trust.peer if link == "peer" else pod.trust.client
 
 
 def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
@@ -257,6 +252,6 @@ def _in_words(seen: Observation, link: _Link) -> str:
     stage = link.authority.stage
     wanted = trust_of(link.authority.trusts)
     behind = link.authority.generation > 1 and any(
-        _trust(pod, link.name) != wanted for pod in seen.pods
+        pod.trust.of(link.name) != wanted for pod in seen.pods
     )
     return f"the authority in Secret {link.need.secret} {_WORDS[stage]}" if stage or behind else ""

@@ -32,7 +32,7 @@ def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
     return [
         pod
         for pod in seen.pods
-        if _level(seen, pod, link) > Level.PLAINTEXT and (pod.etcd_started or can_start)
+        if links.levels_of(seen, pod).of(link) > Level.PLAINTEXT and (pod.etcd_started or can_start)
     ]
 
 
@@ -99,8 +99,3 @@ def _to_note(seen: Observation, pod: Pod, link: LinkName) -> str:
     if of_users or pod.trust.of(link) or found is None or found.problem:
         return ""
     return trust_of(found.trusts) if found.authority in found.trusts else ""
-
-
-def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
-    levels = links.levels_of(seen, pod)
-    return levels.peer if link == "peer" else levels.client

@@ -69,17 +69,6 @@ def _patient(*stage: Command) -> tuple[Command, ...]:
     return tuple(("nice", "-n", "10", *command) for command in stage)
 
 
-LINT = Tier(
-    "lint",
-    (
-        (_python("-m", "ruff", "check", "."),),
-        (_python("-m", "ruff", "format", "--check", "."),),
-        (_python("-m", "mypy"),),
-        ((str(Path(sys.executable).with_name("lint-imports")),),),
-        (_python("docs/make_reference.py", "--check"),),
-        (_python("docs/make_diagrams.py", "--check"),),
-    ),
-)
 UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))
 MODEL = Tier("model", (((*QUIETLY, "tests/model"),),))
 # Three nodes, for those of the e2e tier that drain them and switch them off.
@@ -102,6 +91,25 @@ INTEGRATION = Tier(
     ),
 )
 
+
+def _collected(*tiers: Tier) -> tuple[Command, ...]:
+    """What they run, only imported: a name that is gone shows before a cluster is made."""
+    commands = [command for tier in tiers for stage in tier.stages for command in stage]
+    return tuple((*command, "--collect-only", "-qqq") for command in commands)
+
+
+LINT = Tier(
+    "lint",
+    (
+        (_python("-m", "ruff", "check", "."),),
+        (_python("-m", "ruff", "format", "--check", "."),),
+        (_python("-m", "mypy"),),
+        ((str(Path(sys.executable).with_name("lint-imports")),),),
+        (_python("docs/make_reference.py", "--check"),),
+        (_python("docs/make_diagrams.py", "--check"),),
+        _collected(INTEGRATION, E2E),
+    ),
+)
 Groups = tuple[tuple[Tier, ...], ...]
 ALL: Groups = ((LINT, UNIT, MODEL, CLUSTER), (E2E, TRACES), (ALONE, INTEGRATION))
 BY_NAME: dict[str, Groups] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killed import killed_after_one_deletion
+from killed_deletions import killed_after_one_deletion
 
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter

@@ -14,9 +14,9 @@ from harness.clusters import Cluster
 from harness.place import Place
 from harness.probes import Probe
 from harness.waiting import eventually
-from reachability import Peer, allows
 
 from etcd_stateful import naming
+from unit.manifests.reachability import Peer, allows
 
 PEER, START, CLIENT, METRICS = 2380, 2378, 2379, 2381
 PORTS = (PEER, START, CLIENT, METRICS)

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="rewrite tests/unit/golden from what is rendered now; look at the diff afterwards",
+        help="rewrite the golden manifests from what is rendered now; look at the diff afterwards",
     )
 
 

@@ -1,6 +1,6 @@
 """Any input from outside is parsed or refused with the parser's own exception.
 
-Custom resources: test_hostile.py. The messages of `start`, the WAL's records and the records on
+Custom resources: api/test_hostile.py. The messages of `start`, the WAL's records and the records on
 claims have further such tests in their own modules.
 """
 

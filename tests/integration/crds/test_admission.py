@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "examples"
-COREOS_EXAMPLES = Path(__file__).parents[2] / "unit" / "coreos_examples"
+COREOS_EXAMPLES = Path(__file__).parents[2] / "unit" / "api" / "coreos_examples"
 CONFLICT = 409
 GROUP, VERSION = "etcd.database.coreos.com", "v1beta2"
 

@@ -12,14 +12,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hostile import UID, Json, corpus, kinds
 from kubernetes import client
-from test_hostile_backups import jobs
 
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.statefulset import stateful_set
+from unit.api.hostile import UID, Json, corpus, kinds
+from unit.api.test_hostile_backups import jobs
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from test_manifests_golden import CASES, GOLDEN, IMAGE, rendered
 from worlds import body
 
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
@@ -24,6 +23,7 @@ from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.recovery_job import recovery_job
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.records import bootstrap
+from unit.manifests.test_golden import CASES, GOLDEN, IMAGE, rendered
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,239 @@
+"""Deleting an EtcdBackup deletes everything it has stored, and nothing that others have stored."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.backup.process import Backup
+from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.removal import remove
+from etcd_operator.backup.sink import Sink
+from etcd_operator.restore import fetch as fetching
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Removed
+from unit.backup.killed_deletions import killed_after_one_deletion
+
+STORE = Store("Volume", "claim", "etcd")
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE, verify=True)
+DELETION = replace(ORDER, action="delete", verify=False)
+MANIFEST = Manifest("0a", 5, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid-b")
+STOPPED = Failure("Interrupted", "the pod was told to stop")
+
+
+class Folder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.sink = Sink(STORE, None, root=str(root), owner_uid="uid-b")
+
+    def put(self, key: str, owner: str = "uid-b") -> str:
+        beside = manifest.serialise(replace(MANIFEST, owner_uid=owner))
+        (self.root / key).touch()
+        (self.root / names.manifest_of(key)).write_bytes(beside)
+        return key
+
+    def files(self) -> list[str]:
+        return sorted(one.name for one in self.root.iterdir())
+
+    async def remove(self, **changes: Any) -> Removed | Failure:
+        return await remove(replace(DELETION, **changes), self.sink)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+class Member:
+    """A member whose snapshot was already taken."""
+
+    answer = type("Answer", (), {"cluster_id": 10, "revision": 5, "version": "3.7.3"})
+
+
+async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
+    """Runs a backup until just after the snapshot has its final name."""
+    body = bytes(4096)
+    data = body + hashlib.sha256(body).digest()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield data
+        await backup._withdraw(key, "00000000000000aa")
+
+    await folder.sink.write(key, pieces())
+    sha256 = hashlib.sha256(data).hexdigest()
+    fields = {"member": Member, "key": key, "size": len(data), "sha256": sha256, "measured": None}
+    return type("Taken", (), fields | {"tail": data[-32:]})
+
+
+async def stopped_while_it_reads(folder: Folder, key: str = "etcd") -> None:
+    backup = Backup(ORDER, folder.sink, Meter())
+    found = await taken(folder, backup, key)
+    backup.stop(STOPPED)
+    with pytest.raises(Exception, match="told to stop"):
+        await backup._finish(found)
+
+
+async def test_a_backup_that_was_stopped_while_it_was_read_back_was_left_behind(
+    folder: Folder,
+) -> None:
+    """It had its final name and no manifest, so nothing said whose it was."""
+    await stopped_while_it_reads(folder)
+    assert "etcd" in folder.files()
+
+    assert await folder.remove() == Removed(1)
+    assert not folder.files()
+
+
+async def test_a_backup_that_was_killed_while_it_was_read_back_was_left_behind(
+    folder: Folder,
+) -> None:
+    backup = Backup(ORDER, folder.sink, Meter())
+
+    begun = asyncio.Event()
+
+    async def hang(_: str) -> AsyncIterator[bytes]:
+        begun.set()
+        await asyncio.Event().wait()
+        yield b""
+
+    folder.sink.read = hang  # type: ignore[assignment,method-assign]
+    reading = asyncio.create_task(backup._finish(await taken(folder, backup)))
+    await begun.wait()
+    reading.cancel()
+    await asyncio.wait([reading])
+
+    assert await folder.remove() == Removed(1)
+    assert not folder.files()
+
+
+async def test_a_stopped_backup_of_an_interval_is_deleted_with_the_object(folder: Folder) -> None:
+    key = names.stamped("etcd", 5, "2026-01-01-00:00:00")
+    await stopped_while_it_reads(folder, key)
+
+    assert await folder.remove(stamped=True) == Removed(1)
+    assert not folder.files()
+
+
+async def test_a_backup_about_to_replace_one_of_the_same_object_was_left_behind(
+    folder: Folder,
+) -> None:
+    """Whichever of the two is stored there, both belong to this object."""
+    folder.put("etcd")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
+
+    assert await folder.remove() == Removed(1)
+    assert not folder.files()
+
+
+@pytest.mark.parametrize("beside", ["uid-other", ""])
+async def test_a_backup_about_to_replace_one_of_another_object_is_left_alone(
+    folder: Folder, beside: str
+) -> None:
+    folder.put("etcd", "uid-other")
+    if not beside:
+        (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
+
+    assert await folder.remove() == Removed(0)
+    assert "etcd" in folder.files()
+
+
+async def test_a_backup_that_was_not_read_back_is_verified_by_etcds_hash(folder: Folder) -> None:
+    await stopped_while_it_reads(folder)
+
+    assert await fetching._manifest(folder.sink, "etcd") is None
+
+
+async def test_an_interrupted_removal_continues(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the manifest exists, it says whose file this is."""
+    folder.put("etcd")
+    with killed_after_one_deletion(monkeypatch):
+        await folder.remove()
+
+    assert await folder.remove() == Removed(1)
+    assert not folder.files()
+
+
+async def test_what_the_next_run_of_a_schedule_is_about_to_store_is_left_alone(
+    folder: Folder,
+) -> None:
+    unfinished = names.unfinished("etcd", "uid-b", "00ff")
+    (folder.root / unfinished).touch()
+
+    assert await folder.remove(scheduled=True) == Removed(0)
+    assert folder.files() == [unfinished]
+    assert await folder.remove() == Removed(0)
+    assert not folder.files(), "of a single one it is what its own Job has left"
+
+
+def at(key: str) -> str:
+    return STORE.location(key)
+
+
+def day(path: str, number: int) -> str:
+    return names.stamped(path, number, f"2026-01-{number:02}-00:00:00")
+
+
+class TestAPathThatWasEdited:
+    """The deletion looked at the new path, found nothing there, and reported success."""
+
+    async def test_what_the_status_names_as_stored_is_deleted(self, folder: Folder) -> None:
+        folder.put("old")
+
+        assert await folder.remove(also=(at("old"),)) == Removed(1)
+        assert not folder.files()
+
+    async def test_it_is_deleted_beside_what_is_at_the_new_path(self, folder: Folder) -> None:
+        for key in ("old", "etcd"):
+            folder.put(key)
+
+        assert await folder.remove(also=(at("old"),)) == Removed(2)
+
+    @pytest.mark.parametrize("stamped", [True, False])
+    async def test_all_backups_of_an_interval_beside_the_last_one_are_deleted(
+        self, folder: Folder, stamped: bool
+    ) -> None:
+        """Also if the spec has no interval any more."""
+        for number in (1, 2, 3):
+            folder.put(day("old", number))
+        theirs = folder.put(day("old", 4), "uid-other")
+
+        found = await folder.remove(stamped=stamped, also=(at(day("old", 3)),))
+
+        assert found == Removed(3)
+        assert folder.files() == [theirs, names.manifest_of(theirs)]
+
+    async def test_what_belongs_to_another_object_is_left_alone(self, folder: Folder) -> None:
+        """Whoever may write a status must not be able to choose what is deleted."""
+        folder.put("theirs", "uid-other")
+
+        assert await folder.remove(also=(at("theirs"),)) == Removed(0)
+        assert "theirs" in folder.files()
+
+    @pytest.mark.parametrize(
+        "location", ["volume://other/old", "s3://claim/old", "volume://claim/../old", "old", ""]
+    )
+    async def test_what_is_in_another_store_is_not_reported_as_deleted(
+        self, folder: Folder, location: str
+    ) -> None:
+        """It is not looked for either: the credentials are for the store in the spec."""
+        folder.put("etcd")
+
+        found = await folder.remove(also=(location,))
+
+        assert isinstance(found, Failure)
+        assert found.final
+        assert "spec.volume.path" in found.message
+        assert repr(location) in found.message
+        assert not folder.files()

@@ -1,0 +1,1223 @@
+"""Passes over an EtcdBackup, with an API server in memory: one Job per run, and how a run ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import PLAINTEXT, FakeClock, FakeKube
+from worlds import body as cluster_body
+
+from etcd_operator.backup_controllers.backup import Backups
+from etcd_operator.kube.api import (
+    CLAIMS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    EVENTS,
+    JOBS,
+    PODS,
+    REJECTED_SECONDS,
+    STATEFUL_SETS,
+    Json,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
+from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.backup import deletion, order, outcome
+from etcd_stateful.backup.deletion import AGAIN_SECONDS
+from etcd_stateful.backup.outcome import Failure, Progress, Stored
+from etcd_stateful.backup.plan import LONGEST_WAIT
+from etcd_stateful.manifests.statefulset import stateful_set
+from unit.backup_controllers.outages import fail_until_told
+
+KEY = ("default", "b")
+SPEC: Json = {
+    "etcdEndpoints": ["http://c:2379"],
+    "storageType": "S3",
+    "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
+}
+STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", 1.0)
+LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANAGER}
+
+
+class World:
+    """One EtcdBackup. A test plays the Job controller."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.kube.store = Store()
+        self.progress: Progress | None = None
+        self.backups = Backups(
+            self.kube,
+            self.kube.store,
+            Events(self.kube, instance="test", clock=self.clock),
+            operator_image="operator:1",
+            ask=self._ask,
+            wall_clock=self.clock,
+        )
+
+    async def _ask(self, address: str) -> Progress | None:
+        assert address == "10.0.0.9"
+        return self.progress
+
+    def declare(self, generation: int = 1, uid: str = "uid-b", **changes: Any) -> None:
+        spec = {k: v for k, v in (SPEC | changes).items() if v is not None}
+        known = self.kube.find(ETCD_BACKUPS, "b") or {}
+        metadata = {"namespace": "default", "name": "b", "generation": generation, "uid": uid}
+        if known:
+            metadata["creationTimestamp"] = known["metadata"]["creationTimestamp"]
+        self.kube.put(ETCD_BACKUPS, {**known, "metadata": metadata, "spec": spec})
+
+    async def settle(self) -> float | None:
+        """Makes passes until one wants to wait."""
+        for _ in range(10):
+            after = await self.backups.reconcile(KEY)
+            if after != 0.0:
+                return after
+        raise AssertionError("it never comes to rest")
+
+    def jobs(self) -> list[str]:
+        return sorted(name for kind, _, name in self.kube.objects if kind == JOBS)
+
+    @property
+    def status(self) -> Json:
+        return self.kube.live(ETCD_BACKUPS, "b").get("status") or {}
+
+    def condition(self, kind: str = "Complete") -> Json:
+        return next(one for one in self.status["conditions"] if one["type"] == kind)
+
+    def run_pod(self, *, name: str = "p1", message: str | None = None, code: int = 0) -> None:
+        """The newest Job's pod: running, or ended with a message."""
+        job = self.kube.live(JOBS, self.jobs()[-1])
+        reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
+        ended = {"terminated": {"exitCode": code, "message": message}}
+        state = {"running": {}} if message is None else ended
+        pod = {
+            "metadata": {
+                "namespace": "default",
+                "name": name,
+                "labels": LABELS,
+                "annotations": {naming.BACKUP: "b"},
+                "ownerReferences": [reference],
+            },
+            "status": {
+                "phase": "Running" if message is None else "Succeeded" if code == 0 else "Failed",
+                "podIP": "10.0.0.9",
+                "containerStatuses": [{"name": "backup", "state": state}],
+            },
+        }
+        self.kube.put(PODS, pod)
+
+    def stop_pod(self, name: str = "p1", job: str = "b-backup-g1") -> None:
+        """The pod of a Job that is being deleted stops, and then the Job is gone too."""
+        assert "deletionTimestamp" in self.kube.live(JOBS, job)["metadata"]
+        self.kube.remove(PODS, "default", name)
+        self.kube.remove(JOBS, "default", job)
+
+    def end_job(self, kind: str = "Complete", **words: str) -> None:
+        job = self.kube.live(JOBS, self.jobs()[-1])
+        job["status"] = {"conditions": [{"type": kind, "status": "True", **words}]}
+        self.kube.put(JOBS, job)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.declare()
+    return world
+
+
+async def made(world: World) -> None:
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    await world.settle()
+
+
+async def test_one_object_is_one_backup(world: World) -> None:
+    await made(world)
+
+    status = world.status
+    assert status["succeeded"] is True
+    assert (status["etcdVersion"], status["etcdRevision"]) == ("3.7.3", 42)
+    assert status["lastSuccessDate"] == world.clock.rfc3339()
+    assert status["location"] == "s3://mybucket/etcd.backup"
+    assert status["reason"] == status["Reason"] == ""
+    assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
+    world.clock.now += 1e6
+    calls = world.kube.calls.copy()
+    assert await world.settle() is None
+    assert world.jobs() == ["b-backup-g1"]
+    assert world.kube.calls == calls, "a backup that is made costs nothing"
+
+
+async def test_the_job_gets_everything_but_secrets(world: World) -> None:
+    await world.settle()
+
+    job = world.kube.live(JOBS, "b-backup-g1")
+    pod = job["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    told = order.parse(container["env"][0]["value"])
+    assert told.endpoints == ("http://c:2379",)
+    assert told.store.secret == "aws"
+    assert [one["secret"]["secretName"] for one in pod["volumes"]] == ["aws"]
+    assert pod["automountServiceAccountToken"] is False
+    assert job["metadata"]["ownerReferences"][0]["uid"] == "uid-b"
+
+
+async def test_progress_is_shown_while_it_runs(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    world.progress = Progress(10, 100, 5)
+
+    assert await world.settle() == 2.0
+
+    assert world.status["progress"] == {"bytes": 10, "totalBytes": 100, "bytesPerSecond": 5}
+    assert world.condition()["reason"] == "Running"
+
+
+async def test_progress_is_gone_when_it_is_over(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    world.progress = Progress(10, 100, 5)
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    await world.settle()
+
+    assert "progress" not in world.status
+
+
+async def test_a_failure_is_reported_while_it_is_tried_again(world: World) -> None:
+    """Otherwise nothing would be reported for minutes, until the last attempt."""
+    await world.settle()
+    words = "spec.s3.path: there is no bucket 'mybucket'"
+    world.run_pod(message=outcome.serialise(Failure("StoreRefused", words)), code=1)
+
+    await world.settle()
+
+    assert world.condition()["reason"] == "StoreRefused"
+    assert words in world.condition()["message"]
+    assert "succeeded" not in world.status
+
+
+async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
+    await world.settle()
+    failure = Failure("TimedOut", "spec.backupPolicy.timeoutInSecond: too long", final=True)
+    world.run_pod(message=outcome.serialise(failure), code=3)
+    world.end_job("Failed", reason="PodFailurePolicy", message="exit code 3")
+    await world.settle()
+    await world.settle()
+
+    assert world.status["succeeded"] is False
+    assert world.status["reason"] == world.status["Reason"] == failure.message
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_job_without_a_message_is_reported_in_the_words_of_kubernetes(world: World) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded", message="too many tries")
+    await world.settle()
+
+    assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
+
+
+async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: World) -> None:
+    """A killed container leaves no message, so nothing said which limit to raise."""
+    await world.settle()
+    world.run_pod(message="", code=137)
+    pod = world.kube.live(PODS, "p1")
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "OOMKilled"
+    world.kube.put(PODS, pod)
+    await world.settle()
+    assert world.condition()["reason"] == "OutOfMemory"
+    assert world.condition()["message"].endswith("it is tried again")
+    world.end_job("Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
+    await world.settle()
+
+    assert world.status["succeeded"] is False
+    assert world.status["reason"].startswith("spec.pod.resources: container backup needs more")
+
+
+async def test_a_backup_that_has_failed_is_over_even_if_its_job_is_deleted(world: World) -> None:
+    """Somebody may tidy up, and it must not begin again then."""
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.kube.remove(JOBS, "default", "b-backup-g1")
+
+    assert await world.settle() is None
+    assert world.jobs() == []
+
+
+async def test_a_job_out_of_time_counted_as_over_while_its_pod_still_stored(world: World) -> None:
+    """Kubernetes 1.30 reports a Job as failed while its pod still has time to stop. An edit then
+    created a second pod, which wrote to the same place."""
+    await world.settle()
+    world.run_pod()
+    pod = world.kube.live(PODS, "p1")
+    pod["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    world.kube.put(PODS, pod)
+    world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
+    await world.settle()
+    assert "succeeded" not in world.status
+    world.declare(generation=2)
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+    world.stop_pod()
+    await world.settle()
+    assert world.jobs() == ["b-backup-g2"]
+
+
+async def test_a_failed_backup_runs_again_when_the_spec_is_corrected(world: World) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=2)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
+
+
+async def test_a_failed_backup_does_not_run_again_when_its_schedule_deletes_it(
+    world: World,
+) -> None:
+    """Before it is deleted, it is told to delete what it stored, which is an edit."""
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete")
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    body["metadata"]["annotations"] = {naming.LET_GO: "retention"}
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_finished_backup_is_not_repeated(world: World) -> None:
+    await made(world)
+    world.declare(generation=2, etcdEndpoints=["http://other:2379"])
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_an_edit_of_the_spec_during_a_run_ends_the_first_job(world: World) -> None:
+    """Two Jobs would write to one name at once."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2)
+    await world.settle()
+    world.stop_pod()
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g2"]
+
+
+async def test_an_edit_of_the_spec_during_a_run_did_not_wait_for_the_pod(world: World) -> None:
+    """The Job was gone at once, and its pod could write to that name for another half minute."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2)
+    assert await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "b-backup-g1" in world.condition()["message"]
+
+
+async def test_a_job_created_just_before_an_edit_wrote_beside_the_next_one(
+    world: World,
+) -> None:
+    """The operator ended right after it had created the Job, or the edit came between two looks.
+    The backup then had the file of one and the manifest of the other."""
+    await world.backups.reconcile(KEY)
+    assert world.jobs() == ["b-backup-g1"]
+    world.run_pod()
+    world.declare(generation=2)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "deletionTimestamp" in world.kube.live(JOBS, "b-backup-g1")["metadata"]
+    world.stop_pod()
+    await world.settle()
+    assert world.jobs() == ["b-backup-g2"]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_node_that_does_not_answer_was_waited_for_silently(
+    world: World, gone: bool
+) -> None:
+    world.declare(deletionPolicy="Delete")
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete", etcdEndpoints=["http://d:2379"])
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    if gone:
+        body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339()}
+    body["metadata"]["finalizers"] = [deletion.FINALIZER]
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+    assert "--force" not in world.condition()["message"]
+    pod = world.kube.live(PODS, "p1")
+    pod["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+    world.kube.put(PODS, {**pod, "spec": {"nodeName": "n7"}})
+    world.clock.now += 60
+    assert await world.settle()
+
+    words = world.condition()["message"]
+    assert "pod p1 was deleted and node n7 has not confirmed that it stopped" in words
+    assert words.endswith("kubectl delete pod p1 --namespace default --force")
+    assert world.condition()["reason"] == ("Deleting" if gone else "Starting")
+
+
+async def test_a_job_that_ends_before_the_watch_reports_its_pod_is_not_lost(world: World) -> None:
+    """If its pod were taken for gone, a finished backup would be deleted and repeated."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.kube.watching = False
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    world.kube.watching = True
+    await world.settle()
+
+    assert world.status["succeeded"] is True
+    assert world.kube.calls["delete Job"] == 0
+
+
+async def test_a_job_whose_pod_is_gone_is_repeated(world: World) -> None:
+    await world.settle()
+    world.end_job()
+    await world.backups.reconcile(KEY)
+    assert world.jobs() == []
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "succeeded" not in world.status
+
+
+async def test_a_job_of_another_owner_is_left_alone(world: World) -> None:
+    metadata = {"namespace": "default", "name": "b-backup-g1"}
+    world.kube.put(JOBS, {"metadata": metadata})
+
+    assert await world.settle() == 10.0
+
+    assert world.condition()["reason"] == "JobOfAnother"
+    assert world.kube.calls["delete Job"] == 0
+
+
+async def test_a_job_of_an_earlier_object_is_waited_for(world: World) -> None:
+    """The object was deleted and created again within a second: the Job's result does not belong to
+    it."""
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    world.kube.remove(ETCD_BACKUPS, "default", "b")
+    world.declare(uid="uid-next")
+
+    assert await world.settle() == 1.0
+    assert "succeeded" not in world.status
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"s3": {"path": "mybucket/../x", "awsSecret": "aws"}}, "spec.s3.path"),
+        ({"etcdEndpoints": None}, "spec.etcdEndpoints"),
+    ],
+)
+async def test_a_bad_spec_is_reported_with_its_field_and_creates_nothing(
+    world: World, changes: Json, words: str
+) -> None:
+    world.declare(**changes)
+
+    assert await world.settle() is None
+
+    assert world.condition("Accepted")["reason"] == "InvalidSpec"
+    assert words in world.condition("Accepted")["message"]
+    assert world.jobs() == []
+
+
+async def test_a_write_that_the_api_server_refuses_is_reported(world: World) -> None:
+    world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
+
+    assert await world.settle() == 30.0
+
+    assert "exceeded quota" in world.condition()["message"]
+
+
+async def test_a_read_that_the_api_server_refuses_is_reported(world: World) -> None:
+    world.kube.failures["get Job"] = [Rejected('jobs "b" is forbidden', status=403)]
+
+    assert await world.settle() == 30.0
+    assert world.condition()["reason"] == "Refused"
+    assert "forbidden" in world.condition()["message"]
+
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
+    """A webhook was down, and the status said nothing for days."""
+    await fail_until_told(world, "create Job")
+    await world.settle()
+
+    assert world.condition()["reason"] == "Starting"
+
+
+async def outage(world: World) -> None:
+    """A webhook is down while `deletionPolicy` is edited."""
+    world.declare(generation=2, deletionPolicy="Delete")
+    await fail_until_told(world, "patch EtcdBackup")
+
+
+async def test_a_stored_backup_was_reported_as_incomplete_for_good_after_an_outage(
+    world: World,
+) -> None:
+    await made(world)
+    words = world.condition()["message"]
+    await outage(world)
+    await world.settle()
+
+    told = world.condition()
+    assert (told["status"], told["reason"], told["message"]) == ("True", "Stored", words)
+    calls = world.kube.calls.copy()
+    assert await world.settle() is None
+    assert world.kube.calls == calls, "once said it costs nothing"
+
+
+async def test_a_backup_of_an_interval_was_reported_as_incomplete_until_the_next_run(
+    world: World,
+) -> None:
+    world.declare(backupPolicy={"backupIntervalInSecond": 1000})
+    world.clock.now += 1000
+    await made(world)
+    world.declare(generation=2, etcdEndpoints=None, backupPolicy={"backupIntervalInSecond": 1000})
+    await world.settle()
+    assert world.condition()["reason"] == "InvalidSpec"
+    world.declare(generation=3, backupPolicy={"backupIntervalInSecond": 1000})
+    assert await world.settle() is not None
+
+    assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
+
+
+async def test_why_a_backup_had_failed_was_not_reported_any_more_after_an_outage(
+    world: World,
+) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=1, deletionPolicy="Delete")
+    world.kube.failures["patch EtcdBackup"] = [Rejected("forbidden", status=403)]
+    await world.settle()
+    assert world.condition()["reason"] == "Refused"
+    await world.settle()
+
+    assert "BackoffLimitExceeded" in world.condition()["message"]
+
+
+async def test_a_missing_claim_is_reported_before_any_job(world: World) -> None:
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
+
+    assert await world.settle() == 10.0
+    assert "spec.volume.claimName" in world.condition()["message"]
+    assert world.jobs() == []
+
+    world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_backup_overwrote_the_files_of_a_member_on_its_volume(world: World) -> None:
+    """Anybody who may create EtcdBackups could name a member's claim, and its `etcd.yaml` as the
+    path."""
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.yaml"})
+    metadata = {"namespace": "default", "name": "v", "annotations": {naming.CLUSTER_UID: "uid-c"}}
+    world.kube.put(CLAIMS, {"metadata": metadata})
+
+    assert await world.settle() == 10.0
+    assert world.jobs() == []
+    assert world.condition()["reason"] == "VolumeOfCluster"
+    assert "spec.volume.claimName" in world.condition()["message"]
+
+
+async def test_a_finished_backup_in_a_volume_needs_no_request(world: World) -> None:
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
+    world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})
+    await made(world)
+    calls = world.kube.calls.copy()
+    await world.settle()
+
+    assert world.kube.calls == calls
+
+
+async def test_a_pod_that_cannot_start_is_reported(world: World) -> None:
+    await world.settle()
+    world.clock.now += 6
+    await world.settle()
+
+    assert world.condition()["reason"] == "PodWaits"
+    assert "events of the Job" in world.condition()["message"]
+
+
+async def test_a_pod_that_never_started_is_reported_also_when_its_time_is_over(
+    world: World,
+) -> None:
+    """Kubernetes deletes the pod then, and the Job's condition only mentions the time."""
+    await world.settle()
+    world.clock.now += 6
+    await world.settle()
+    world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
+    await world.settle()
+
+    assert world.status["reason"] == (
+        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: its pod is "
+        "not made; the events of the Job say why"
+    )
+
+
+class TestByTheNameOfACluster:
+    async def test_a_missing_cluster_is_reported(self, world: World) -> None:
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+
+        assert await world.settle() == 10.0
+
+        assert world.condition()["reason"] == "ClusterNotFound"
+        assert "'c'" in world.condition()["message"]
+
+    async def test_its_members_and_its_id_are_passed_to_the_job(self, world: World) -> None:
+        cluster = cluster_body(3)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        members = {"ready": ["c-0", "c-3"], "unready": ["c-1"]}
+        cluster["status"] = {"clusterID": "00000000000000ab", "members": members}
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        hosts = [f"https://c-{n}.c.default.svc:2379" for n in (0, 1, 3)]
+        assert list(told.endpoints) == hosts
+        assert told.cluster_id == 0xAB
+        assert told.endpoints_field == "spec.clusterRef.name"
+
+    @pytest.mark.parametrize(
+        ("tls", "secret"),
+        [
+            (None, "c-operator-tls"),
+            ({"client": "Managed"}, "c-operator-tls"),
+            ({"static": {"member": {"serverSecret": "s"}, "operatorSecret": "mine"}}, "mine"),
+        ],
+        ids=["by default", "managed", "static"],
+    )
+    async def test_members_with_tls_are_connected_to_with_the_operators_certificate(
+        self, world: World, tls: dict[str, Any] | None, secret: str
+    ) -> None:
+        cluster = cluster_body(3, TLS=tls)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        cluster["status"] = {"clusterID": "00000000000000ab", "members": {"ready": ["c-0"]}}
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert list(told.endpoints) == ["https://c-0.c.default.svc:2379"]
+        assert (told.client_secret, told.client_secret_field) == (secret, "spec.clusterRef.name")
+        mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
+        assert mounted["client"] == secret
+
+    async def test_while_tls_is_turned_on_each_member_has_the_scheme_of_its_pod(
+        self, world: World
+    ) -> None:
+        cluster = cluster_body(3, TLS={"client": "Managed", "allowPlaintextClients": True})
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
+        off = cluster | {"spec": cluster["spec"] | {"TLS": PLAINTEXT}}
+        before = stateful_set(parse_cluster(off), replicas=3, operator_image="operator:1")
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.kube.put(STATEFUL_SETS, live)
+        for ordinal, made_by in enumerate((before, live, live)):
+            metadata = live["metadata"] | {"name": f"c-{ordinal}"}
+            pod = {"metadata": metadata, "spec": made_by["spec"]["template"]["spec"]}
+            world.kube.put(PODS, pod)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        hosts = [f"c-{n}.c.default.svc:2379" for n in range(3)]
+        assert list(told.endpoints) == [
+            f"http://{hosts[0]}",
+            f"https://{hosts[1]}",
+            f"https://{hosts[2]}",
+        ]
+        assert told.client_secret == "c-operator-tls"
+
+    async def test_a_cluster_that_began_without_tls_is_connected_to_without(
+        self, world: World
+    ) -> None:
+        """Its spec has no TLS field, and since then TLS has become the default."""
+        cluster = cluster_body(3, TLS=PLAINTEXT)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
+        del cluster["spec"]["TLS"]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.kube.put(STATEFUL_SETS, live)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert list(told.endpoints) == [f"http://c-{n}.c.default.svc:2379" for n in range(3)]
+        assert not told.client_secret
+        assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
+
+
+class TestAPrivateRegistry:
+    """The README only named the cluster's own credentials, and no backup's pod could pull its
+    image."""
+
+    def cluster(self, world: World) -> None:
+        spec = {"size": 1, "pod": {"imagePullSecrets": [{"name": "mirror"}, {"name": "both"}]}}
+        metadata = {"namespace": "default", "name": "c"}
+        world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": spec})
+
+    def pulled(self, world: World, job: str) -> list[str]:
+        pod = world.kube.live(JOBS, job)["spec"]["template"]["spec"]
+        return [one["name"] for one in pod.get("imagePullSecrets", ())]
+
+    @pytest.mark.parametrize(
+        "of",
+        [{"clusterRef": {"name": "c"}, "etcdEndpoints": None},
+         {"etcdEndpoints": ["https://c-client:2379"]}],
+        ids=["by name", "by endpoints"],
+    )  # fmt: skip
+    async def test_its_pod_has_the_clusters_credentials_beside_its_own(
+        self, world: World, of: Json
+    ) -> None:
+        self.cluster(world)
+        world.declare(**of, pod={"imagePullSecrets": [{"name": "own"}, {"name": "both"}]})
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-g1") == ["own", "both", "mirror"]
+
+    async def test_the_pod_that_deletes_what_is_stored_has_them_too(self, world: World) -> None:
+        self.cluster(world)
+        world.declare(clusterRef={"name": "c"}, etcdEndpoints=None, deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        body["metadata"]["generation"] += 1
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-delete-g2") == ["mirror", "both"]
+
+    async def test_without_the_cluster_only_its_own_are_left(self, world: World) -> None:
+        world.declare(pod={"imagePullSecrets": [{"name": "own"}]})
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-g1") == ["own"]
+
+
+class TestAtAnInterval:
+    async def start(self) -> World:
+        world = World()
+        world.declare(backupPolicy={"backupIntervalInSecond": 3600, "maxBackups": 2})
+        return world
+
+    async def test_the_first_comes_after_one_interval(self) -> None:
+        world = await self.start()
+
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+        assert world.jobs() == []
+        assert world.condition()["reason"] == "Scheduled"
+        world.clock.now += 3600 - 100
+        assert await world.settle() == pytest.approx(100)
+        world.clock.now += 100
+        await world.settle()
+        assert len(world.jobs()) == 1
+
+    async def test_the_next_comes_one_interval_after_this_began(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        began = world.clock.now
+        world.clock.now += 100
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        after = await world.settle()
+
+        assert after == pytest.approx(LONGEST_WAIT)
+        assert world.status["succeeded"] is True
+        world.clock.now = began + 3600
+        await world.settle()
+        assert len(world.jobs()) == 2
+
+    async def test_the_next_one_knows_which_was_verified_last(self) -> None:
+        """It deletes old backups before it is verified itself."""
+        world = await self.start()
+        for number in range(2):
+            world.clock.now += 3600
+            await world.settle()
+            world.run_pod(message=outcome.serialise(STORED))
+            world.end_job(kind="Complete" if number == 0 else "Failed")
+            await world.settle()
+        world.clock.now += 3600
+        await world.settle()
+
+        pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.spare == "etcd.backup"
+
+    async def test_many_missed_runs_are_replaced_by_one(self) -> None:
+        """After the operator was away for a day, twenty-four backups at once would not help."""
+        world = await self.start()
+        world.clock.now += 24 * 3600
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+        assert len(world.jobs()) == 1
+
+    @pytest.mark.parametrize("ahead", [7200, 365 * 86400])
+    async def test_a_clock_that_was_ahead_at_one_backup_put_off_all_later_ones(
+        self, ahead: int
+    ) -> None:
+        """For a year no backup was taken, and the status kept reporting the last one."""
+        world = await self.start()
+        world.clock.now += 3600
+        world.clock.now += ahead
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        await world.settle()
+        world.clock.now -= ahead
+        world.clock.now += 60
+        await world.settle()
+        assert len(world.jobs()) == 2
+        world.run_pod(name="p2", message=outcome.serialise(STORED))
+        world.end_job()
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+
+        world.clock.now += 3590
+        await world.settle()
+        assert len(world.jobs()) == 2
+        world.clock.now += 10
+        await world.settle()
+        assert len(world.jobs()) == 3
+
+    async def test_a_timer_that_stood_still_while_its_machine_slept_is_late_by_minutes_only(
+        self,
+    ) -> None:
+        """Timers use a clock that stops during sleep, and intervals may be days long."""
+        world = World()
+        world.declare(backupPolicy={"backupIntervalInSecond": 7 * 24 * 3600})
+
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+
+    async def test_a_look_before_the_next_one_is_due_needs_no_request(self) -> None:
+        world = await self.start()
+        await world.settle()
+        world.kube.calls.clear()
+        world.clock.now += LONGEST_WAIT
+        await world.settle()
+        assert not world.kube.calls
+
+        world.clock.now += 3600
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        await world.settle()
+        world.kube.calls.clear()
+        world.clock.now += LONGEST_WAIT
+        await world.settle()
+        assert not world.kube.calls
+
+    async def test_a_long_one_is_not_overtaken_by_the_next(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.run_pod()
+        world.clock.now += 3 * 3600
+        await world.settle()
+
+        assert len(world.jobs()) == 1
+
+    async def test_a_failed_backup_is_not_the_last_one(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.end_job("Failed", reason="BackoffLimitExceeded")
+        await world.settle()
+        assert world.status["succeeded"] is False
+        world.clock.now += 3600
+        await world.settle()
+
+        assert len(world.jobs()) == 2
+
+    async def test_an_operator_that_dies_after_creating_the_job_creates_no_second(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        # The Job is created, and the operator dies before that is recorded.
+        assert await world.backups.reconcile(KEY) == 0.0
+        world.clock.now += 30
+        await world.settle()
+
+        assert len(world.jobs()) == 1
+        assert world.kube.calls["create Job"] == 1
+
+    async def test_waiting_needs_no_request(self) -> None:
+        world = await self.start()
+        await world.settle()
+        calls = world.kube.calls.copy()
+        await world.settle()
+
+        assert world.kube.calls["patch EtcdBackup/status"] == calls["patch EtcdBackup/status"]
+
+
+async def test_only_a_backup_that_was_restored_is_reported_as_verified(world: World) -> None:
+    await made(world)
+    assert "verified" not in world.status
+
+    world = World()
+    world.declare(verify="Hash")
+    await world.settle()
+    world.run_pod(message=outcome.serialise(replace(STORED, verified=True)))
+    world.end_job()
+    await world.settle()
+    assert world.status["verified"] == "Hash"
+    assert world.status["verifiedDate"] == world.clock.rfc3339()
+
+
+class TestWithTheObject:
+    """deletionPolicy."""
+
+    async def gone(self, world: World) -> None:
+        """Does what `kubectl delete` does first: to the API server it is an edit."""
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        assert body["metadata"]["finalizers"]
+        body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        body["metadata"]["generation"] += 1
+        world.kube.put(ETCD_BACKUPS, body)
+
+    def finalizers(self, world: World) -> list[str]:
+        return world.kube.live(ETCD_BACKUPS, "b")["metadata"].get("finalizers") or []
+
+    async def test_by_default_nothing_delays_the_deletion(self, world: World) -> None:
+        await made(world)
+
+        assert not self.finalizers(world)
+
+    async def test_the_finalizer_is_set_before_anything_is_stored(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        assert await world.backups.reconcile(KEY) == 0.0
+
+        assert self.finalizers(world) == ["etcd.database.coreos.com/stored-backup"]
+        assert world.jobs() == []
+
+    async def test_what_is_stored_is_deleted_before_the_object(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-delete-g2", "b-backup-g1"]
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
+        told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
+        assert order.parse(told).action == "delete"
+        assert order.parse(told).owner_uid == "uid-b"
+        assert self.finalizers(world)
+        job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        world.kube.put(JOBS, job)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    async def test_a_running_backup_is_ended_first(self, world: World) -> None:
+        """Otherwise it would store again what was just deleted."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.run_pod()
+        await world.settle()
+        await self.gone(world)
+        await world.settle()
+        world.stop_pod()
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-delete-g2"]
+
+    async def test_a_backup_that_was_being_stopped_stored_its_file_after_its_deletion(
+        self, world: World
+    ) -> None:
+        """Its Job was gone at once, and its pod had another half minute to finish."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.run_pod()
+        await world.settle()
+        await self.gone(world)
+        assert await world.settle()
+
+        assert world.jobs() == ["b-backup-g1"]
+        assert world.condition()["reason"] == "Deleting"
+        assert "b-backup-g1" in world.condition()["message"]
+
+    async def test_a_backup_without_a_status_stored_its_file_after_its_deletion(
+        self, world: World
+    ) -> None:
+        """The Job was created, but its name was not recorded yet, or somebody had emptied the
+        status."""
+        world.declare(deletionPolicy="Delete")
+        await world.backups.reconcile(KEY)
+        await world.backups.reconcile(KEY)
+        world.run_pod()
+        world.kube.put(ETCD_BACKUPS, world.kube.live(ETCD_BACKUPS, "b") | {"status": {}})
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-g1"]
+        world.stop_pod()
+        await world.settle()
+        assert world.jobs() == ["b-backup-delete-g2"]
+
+    @pytest.mark.parametrize(
+        ("changes", "also"),
+        [
+            ({}, ()),
+            ({"s3": {"path": "mybucket/new", "awsSecret": "aws"}}, (STORED.location,)),
+            ({"s3": {"path": "other/etcd.backup", "awsSecret": "aws"}}, (STORED.location,)),
+        ],
+    )
+    async def test_after_an_edit_of_the_path_only_the_new_path_was_searched(
+        self, world: World, changes: Json, also: tuple[str, ...]
+    ) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        world.kube.put(ETCD_BACKUPS, body | {"spec": body["spec"] | changes})
+        await self.gone(world)
+        await world.settle()
+
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
+        told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+        assert told.also == also
+
+    async def test_what_an_interval_has_stored_is_found_by_its_path(self, world: World) -> None:
+        policy = {"backupIntervalInSecond": 60}
+        world.declare(deletionPolicy="Delete", backupPolicy=policy)
+        body = parse_backup(world.kube.live(ETCD_BACKUPS, "b"))
+        at = f"{STORED.location}_v7_2026-01-01-00:00:00"
+
+        assert deletion.elsewhere(body, {"location": at}) == ()
+        old = at.replace("etcd.backup", "old")
+        assert deletion.elsewhere(body, {"location": old, "unproven": at}) == (old,)
+
+    async def test_a_failed_deletion_is_reported_and_retain_gives_up(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+        self.fail(world)
+        await world.settle()
+
+        assert world.condition()["reason"] == "DeletionFailed"
+        assert "Retain" in world.condition()["message"]
+        [event] = [
+            one
+            for (kind, *_), one in world.kube.objects.items()
+            if kind == EVENTS and one["reason"] == "DeletionFailed"
+        ]
+        assert event["type"] == "Warning"
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Retain"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    def fail(self, world: World, name: str = "b-backup-delete-g2") -> str:
+        """Lets the Job fail, and returns its UID."""
+        job = world.kube.live(JOBS, name)
+        job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
+        world.kube.put(JOBS, job)
+        return str(job["metadata"]["uid"])
+
+    async def failed(self, world: World) -> str:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+        uid = self.fail(world)
+        await world.settle()
+        return uid
+
+    async def test_a_failed_deletion_is_tried_again(self, world: World) -> None:
+        """Correcting the credentials in the Secret had no effect, and the object stayed for
+        good."""
+        uid = await self.failed(world)
+        world.clock.now += AGAIN_SECONDS - 60
+        await world.settle()
+        assert world.kube.live(JOBS, "b-backup-delete-g2")["metadata"]["uid"] == uid
+        world.clock.now += 60
+        await world.settle()
+
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
+        assert job["metadata"]["uid"] != uid
+        job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        world.kube.put(JOBS, job)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    async def test_an_edit_tries_it_again_at_once(self, world: World) -> None:
+        await self.failed(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["s3"]["awsSecret"] = "mended"
+        body["metadata"]["generation"] = 3
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert "b-backup-delete-g3" in world.jobs()
+        assert world.condition()["reason"] == "Deleting"
+
+    async def test_another_owners_job_does_not_count_as_the_deletion(self, world: World) -> None:
+        """When it ended, the object was let go and nothing had been deleted."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        done = {"conditions": [{"type": "Complete", "status": "True"}]}
+        metadata = {"namespace": "default", "name": "b-backup-delete-g2"}
+        world.kube.put(JOBS, {"metadata": metadata, "status": done})
+        await world.settle()
+
+        assert self.finalizers(world)
+        assert world.condition()["reason"] == "JobOfAnother"
+        assert world.kube.calls["delete Job"] == 0
+
+    async def test_a_namespace_that_is_being_deleted_is_not_delayed(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        words = "forbidden: unable to create: namespace default is being terminated"
+        world.kube.failures["create Job"] = [Rejected(words, status=403)]
+        await world.backups.reconcile(KEY)
+
+        assert not self.finalizers(world)
+
+    async def test_if_the_role_is_deleted_first_the_way_out_is_logged_once(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As when the namespace of both is deleted: not even the status can be written."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        for call in ("get Job", "patch EtcdBackup", "apply EtcdBackup/status"):
+            world.kube.failures[call] = [Rejected("forbidden", status=403)] * 99
+        caplog.clear()
+        for _ in range(5):
+            assert await world.backups.reconcile(KEY) == REJECTED_SECONDS
+        said = [one.getMessage() for one in caplog.records]
+        assert len(said) == 1
+        assert "kubectl patch etcdbackup b --namespace default" in said[0]
+        assert self.finalizers(world)
+
+        world.kube.failures.clear()
+        await world.settle()
+        assert "b-backup-delete-g2" in world.jobs()
+
+    async def test_an_invalid_spec_does_not_delay_the_deletion(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["storageType"] = "FTP"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert not self.finalizers(world)
+
+    async def test_another_finalizer_is_left_alone(self, world: World) -> None:
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["metadata"]["finalizers"] = ["other/one"]
+        world.kube.put(ETCD_BACKUPS, body)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Delete"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.backups.reconcile(KEY)
+        await self.gone(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Retain"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert self.finalizers(world) == ["other/one"]
+
+
+async def test_the_end_is_an_event(world: World) -> None:
+    await made(world)
+
+    assert any(kind == EVENTS for kind, *_ in world.kube.objects)
+
+
+@pytest.mark.parametrize("name", ["b", "b" * 42, "b" * 43, "b" * 253, "a.b", "a-" * 30 + "a"])
+def test_the_name_of_a_job_is_valid_whatever_the_name_of_the_backup(name: str) -> None:
+    found = naming.backup_job(name, "1700003600")
+
+    assert len(found) <= 63
+    assert "." not in found
+    assert naming.backup_job(name + "x", "1700003600") != found
+    assert naming.backup_job("a-b", "g1") != naming.backup_job("a.b", "g1")
+
+
+class TestBroughtBack:
+    """An object that was saved with what the operator had written into it, and applied again."""
+
+    def order(self, world: World) -> order.Order:
+        [name] = world.jobs()
+        [container] = world.kube.live(JOBS, name)["spec"]["template"]["spec"]["containers"]
+        [told] = [one["value"] for one in container["env"] if one["name"] == order.VARIABLE]
+        return order.parse(told)
+
+    async def test_an_object_that_was_deleted_and_applied_again_is_told_apart_from_a_new_one(
+        self, world: World
+    ) -> None:
+        await world.settle()
+        assert not self.order(world).brought_back
+        saved = world.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+
+        again = World()
+        again.declare(uid="uid-of-the-copy")
+        body = again.kube.live(ETCD_BACKUPS, "b")
+        again.kube.put(ETCD_BACKUPS, body | {"metadata": body["metadata"] | {"annotations": saved}})
+        await again.settle()
+
+        assert self.order(again).brought_back
+        kept = again.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+        assert kept == saved, "a try later it would be forgotten"
+
+    async def test_an_object_is_marked_before_its_job_is_created(self, world: World) -> None:
+        world.kube.failures["create Job"] = [Unavailable("down")]
+        with pytest.raises(Unavailable):
+            await world.backups.reconcile(KEY)
+
+        notes = world.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+        assert notes == {naming.BEGUN_AS: "uid-b"}
+
+    async def test_a_backup_with_an_interval_is_not_marked(self, world: World) -> None:
+        world.declare(backupPolicy={"backupIntervalInSecond": 60})
+        await world.settle()
+        world.clock.now += 61
+        await world.settle()
+
+        assert world.jobs()
+        assert "annotations" not in world.kube.live(ETCD_BACKUPS, "b")["metadata"]

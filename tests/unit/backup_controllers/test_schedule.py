@@ -1,0 +1,788 @@
+"""Passes over an EtcdBackupSchedule, with an API server in memory: each run exactly once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeKube
+from prometheus_client.exposition import generate_latest
+
+from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, Schedules
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_SCHEDULES,
+    EVENTS,
+    REJECTED_SECONDS,
+    Conflict,
+    Json,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
+from etcd_operator.kube.unanswered import UNANSWERED_PASSES
+from etcd_operator.telemetry.metrics import Metrics
+from etcd_stateful import naming
+from etcd_stateful.api.schedule import parse_schedule
+from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.schedule_status import MOST_LISTED
+from etcd_stateful.backup.schedules import jitter, with_default_jitter
+from unit.backup_controllers.outages import WEBHOOK, fail
+
+KEY = ("default", "s")
+UID = "0a1b2c3d-1111"
+START = datetime.fromisoformat("2026-11-21T02:59:00Z").timestamp()
+SPEC: Json = {
+    "schedule": "* * * * *",
+    "jitterSeconds": 0,
+    "template": {
+        "clusterRef": {"name": "c"},
+        "storageType": "S3",
+        "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
+    },
+}
+
+
+def clock_of(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
+
+
+class World:
+    """One schedule. A test plays the passes over its backups."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(START)
+        self.kube = FakeKube(self.clock)
+        self.kube.store = Store()
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts an operator that knows only what is stored."""
+        events = Events(self.kube, instance="test", clock=self.clock)
+        self.metrics = Metrics()
+        self.schedules = Schedules(
+            self.kube, self.kube.store, events, self.metrics, wall_clock=self.clock
+        )
+
+    def declare(self, uid: str = UID, **changes: Any) -> None:
+        known = self.kube.find(ETCD_SCHEDULES, "s") or {}
+        metadata = {"namespace": "default", "name": "s", "uid": uid, "generation": 1}
+        if known:
+            metadata["creationTimestamp"] = known["metadata"]["creationTimestamp"]
+        self.kube.put(ETCD_SCHEDULES, {**known, "metadata": metadata, "spec": SPEC | changes})
+
+    async def settle(self) -> float | None:
+        """Makes passes until one wants to wait."""
+        for _ in range(30):
+            made = self.kube.calls["create EtcdBackup"]
+            after = await self.schedules.reconcile(KEY)
+            created = self.kube.calls["create EtcdBackup"] > made and after == AGAIN_SECONDS
+            if after != 0.0 and not (created and self.kube.watching):
+                return after
+        raise AssertionError("it never comes to rest")
+
+    async def until(self, text: str) -> None:
+        """Makes passes at the times that they ask for."""
+        end = datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
+        while self.clock.now < end:
+            after = await self.settle()
+            assert after
+            self.clock.now = min(self.clock.now + after, end)
+        await self.settle()
+
+    def backups(self) -> list[str]:
+        """The times that the backups are for."""
+        found = [self.kube.live(kind, name) for kind, _, name in self.kube.objects
+                 if kind == ETCD_BACKUPS]  # fmt: skip
+        notes = (one["metadata"]["annotations"] for one in found)
+        return sorted(note[naming.SCHEDULED_TIME][11:16] for note in notes)
+
+    def name(self, minute: str) -> str:
+        for kind, _, name in self.kube.objects:
+            if kind == ETCD_BACKUPS:
+                notes = self.kube.live(kind, name)["metadata"]["annotations"]
+                if minute in notes[naming.SCHEDULED_TIME]:
+                    return name
+        raise KeyError(minute)
+
+    def end(self, minute: str, *, good: bool = True, verified: bool = True) -> None:
+        """The backup of that minute is over."""
+        body = self.kube.live(ETCD_BACKUPS, self.name(minute))
+        told: Json = {"succeeded": good, "reason": "" if good else "no bucket"}
+        if good:
+            told |= {"lastSuccessDate": self.clock.rfc3339(), "location": f"s3://{minute}"}
+        if good and verified:
+            told["verified"] = "Hash"
+        self.kube.put(ETCD_BACKUPS, body | {"status": told})
+
+    async def runs(self, *minutes: str, **how: bool) -> None:
+        for minute in minutes:
+            await self.until(f"{minute}:00")
+            self.end(minute, **how)
+        await self.settle()
+
+    @property
+    def status(self) -> Json:
+        return self.kube.live(ETCD_SCHEDULES, "s").get("status") or {}
+
+    def gauge(self, name: str) -> float | None:
+        labels = {"namespace": "default", "name": "s"}
+        return self.metrics.registry.get_sample_value(f"etcd_backup_schedule_{name}", labels)
+
+    def condition(self, kind: str = "LastRun") -> Json:
+        return next(one for one in self.status["conditions"] if one["type"] == kind)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.declare()
+    return world
+
+
+async def test_a_run_is_one_etcdbackup(world: World) -> None:
+    await world.until("02:59:59")
+    assert world.backups() == []
+    await world.until("03:00:00")
+
+    assert world.backups() == ["03:00"]
+    made = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert made["spec"]["s3"]["path"] == "mybucket/etcd_2026-11-21-03:00_0a1b2c3d"
+    assert made["spec"]["clusterRef"] == {"name": "c"}
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
+    assert world.status["nextScheduleTime"] == "2026-11-21T03:01:00Z"
+    assert world.status["active"] == made["metadata"]["name"]
+    assert world.condition()["reason"] == "Running"
+    world.end("03:00")
+    world.clock.now += 9
+    await world.settle()
+    assert world.status["lastSuccessfulTime"] == "2026-11-21T03:00:00Z"
+    assert "active" not in world.status
+    assert world.condition()["status"] == "True"
+    assert world.status["backups"] == [
+        {
+            "name": made["metadata"]["name"],
+            "scheduledTime": "2026-11-21T03:00:00Z",
+            "succeeded": True,
+            "verified": True,
+            "location": "s3://03:00",
+        }
+    ]
+
+
+async def test_news_of_a_run_reach_the_queue_of_backups(world: World) -> None:
+    """A backup that is put into the store directly is no news when the watch reports it, and would
+    never be started."""
+    await world.until("02:59:59")
+    world.kube.watching = False
+    world.clock.now += 1
+    await world.settle()
+
+    assert world.backups() == ["03:00"]
+    assert world.kube.store
+    assert world.kube.store.keys(ETCD_BACKUPS) == []
+
+
+async def test_what_the_operator_itself_writes_of_a_run_is_seen_soon(world: World) -> None:
+    world.declare(schedule="0 * * * *")
+    await world.until("03:00:00")
+
+    assert await world.settle() == 2.0
+    world.end("03:00")
+    after = await world.settle()
+    assert after
+    assert after > 60
+
+
+async def test_between_runs_it_costs_nothing(world: World) -> None:
+    world.declare(schedule="0 * * * *")
+    await world.runs("03:00")
+    calls = world.kube.calls.copy()
+
+    await world.until("03:59:30")
+
+    assert world.kube.calls == calls
+
+
+@pytest.mark.parametrize(("hours", "then"), [(40 * 24, "03:10"), (12, "15:10")])
+async def test_a_clock_that_was_ahead_is_not_waited_for(
+    world: World, hours: int, then: str
+) -> None:
+    """The counted runs lay hours ahead, so no run was started and none was missed."""
+    await world.runs("03:00")
+    ahead = hours * 3600 + 600
+    world.clock.now += ahead
+    await world.settle()
+    world.end(then)
+    await world.settle()
+    world.clock.now -= ahead
+    await world.runs("03:01", "03:02")
+
+    assert world.backups() == ["03:00", "03:01", "03:02", then]
+
+
+async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World) -> None:
+    """Its text was copied into the status, which the API server refused because it was too long for
+    a time."""
+    await world.runs("03:00")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    body["metadata"]["annotations"][naming.SCHEDULED_TIME] = "at some time " * 10
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    [listed] = world.status["backups"]
+    assert listed["scheduledTime"] == "2026-11-21T03:00:00Z"
+
+
+async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:
+    world.declare(jitterSeconds=50)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert 0 < later < 50
+    await world.until(f"03:00:{later - 1:02}")
+    assert world.backups() == []
+    assert world.condition("Scheduled")["message"].endswith(f"03:00:{later:02}Z")
+    await world.until(f"03:00:{later:02}")
+
+    assert world.backups() == ["03:00"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
+
+
+async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: World) -> None:
+    world.declare(jitterSeconds=None, schedule="0 * * * *")
+    schedule = parse_schedule(world.kube.live(ETCD_SCHEDULES, "s"))
+    later = jitter(with_default_jitter(schedule, 3600))
+    assert 10 < later < 60
+
+    await world.until(f"03:00:{later - 1}")
+    assert world.backups() == []
+    assert world.condition("Scheduled")["message"].endswith(f"03:00:{later}Z")
+    await world.until(f"03:00:{later}")
+
+    assert world.backups() == ["03:00"]
+
+
+async def test_an_operator_that_begins_shortly_before_a_run_makes_it_in_time(world: World) -> None:
+    world.declare(jitterSeconds=600, schedule="0 * * * *", startingDeadlineSeconds=10)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert later > 20
+    begins = START + 60 + later
+    await world.until(clock_of(begins - 1))
+    world.begin()
+    await world.until(clock_of(begins))
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "made"),
+    [
+        ("create EtcdBackup", []),
+        ("apply EtcdBackupSchedule/status", ["03:00"]),
+    ],
+)
+async def test_an_operator_that_dies_in_between_makes_it_exactly_once(
+    world: World, call: str, made: list[str]
+) -> None:
+    await world.until("02:59:59")
+    world.clock.now += 1
+    world.kube.failures[call] = [Unavailable("the operator is gone")]
+    with pytest.raises(Unavailable):
+        await world.settle()
+    assert world.backups() == made
+
+    world.begin()
+    world.clock.now += 3
+    await world.settle()
+
+    assert world.backups() == ["03:00"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
+    assert world.status["missedRuns"] == 0
+
+
+async def test_a_watch_that_lags_makes_no_second_one(world: World) -> None:
+    await world.until("02:59:59")
+    world.clock.now += 1
+    predecessor = World()
+    predecessor.kube, predecessor.clock = world.kube, world.clock
+    world.kube.watching = False
+    predecessor.begin()
+    predecessor.schedules._store = Store()
+    predecessor.schedules._store.put(ETCD_SCHEDULES, world.kube.live(ETCD_SCHEDULES, "s"))
+    await predecessor.settle()
+    assert await world.settle() == AGAIN_SECONDS
+    world.kube.watching = True
+    for kind, place, name in list(world.kube.objects):
+        world.kube.publish((kind, place, name))
+    await world.settle()
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 0
+
+
+async def test_while_one_goes_on_the_next_is_missed_and_it_says_so(world: World) -> None:
+    await world.until("03:02:00")
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 2
+    assert world.status["lastMissedTime"] == "2026-11-21T03:02:00Z"
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "StillRunning")
+    assert world.kube.calls["create Event"] == 1, "the same news once"
+    world.end("03:00")
+    await world.settle()
+    assert world.condition()["reason"] == "StillRunning", "it stays missed"
+    await world.until("03:03:00")
+    assert world.backups() == ["03:00", "03:03"]
+    assert world.condition()["reason"] == "Running"
+
+
+async def test_while_it_is_suspended_runs_are_missed_and_not_made_up_for(world: World) -> None:
+    world.declare(suspend=True)
+    await world.until("03:02:30")
+    assert (world.backups(), world.status["missedRuns"]) == ([], 3)
+    assert world.condition("Scheduled")["reason"] == "Suspended"
+    assert "nextScheduleTime" not in world.status
+    world.declare()
+    await world.until("03:02:59")
+    assert world.backups() == []
+    await world.until("03:03:00")
+
+    assert (world.backups(), world.status["missedRuns"]) == (["03:03"], 3)
+
+
+async def test_an_operator_that_was_away_makes_one_up_for_all(world: World) -> None:
+    await world.runs("03:00")
+    world.clock.now += 600
+    world.begin()
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:10"]
+    assert world.status["missedRuns"] == 9
+    [event] = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert event["reason"] == "OperatorAway"
+    assert event["message"].startswith("9 runs were missed")
+
+
+async def test_a_status_that_somebody_emptied_makes_nothing_again(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    world.kube.put(ETCD_SCHEDULES, body | {"status": {}})
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:01"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:01:00Z"
+
+
+async def test_retention_deletes_the_oldest_with_what_it_stored(world: World) -> None:
+    world.declare(retention={"count": 2})
+    await world.runs("03:00", "03:01", "03:02")
+
+    held = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert held["spec"]["deletionPolicy"] == "Delete"
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert "deletionTimestamp" in held["metadata"]
+    for minute in ("03:01", "03:02"):
+        assert "deletionPolicy" not in world.kube.live(ETCD_BACKUPS, world.name(minute))["spec"]
+
+
+async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00")
+    await world.runs("03:01", "03:02", "03:03", "03:04", "03:05", good=False)
+
+    assert world.backups() == ["03:00", "03:03", "03:04", "03:05"]
+    assert world.condition()["message"].endswith("no bucket")
+
+
+async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: World) -> None:
+    world.declare(retention={"count": 1})
+    for minute in ("03:00", "03:01", "03:02", "03:03"):
+        await world.runs(minute, good=False)
+        body = world.kube.live(ETCD_BACKUPS, world.name(minute))
+        left = {"unproven": f"s3://{minute}"}
+        world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | left})
+    await world.settle()
+
+    held = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert held["spec"]["deletionPolicy"] == "Delete"
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert naming.LET_GO in held["metadata"]["annotations"], "or it would be begun again"
+    assert "deletionTimestamp" in held["metadata"]
+
+
+async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> None:
+    """Its labels would make it one of them, but not its name. Its name would, but not the UID."""
+    labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}
+    notes = {naming.SCHEDULED_TIME: "2026-11-20T00:00:00Z"}
+    for name, changed in (("before-the-upgrade", {}), ("s-100", {naming.SCHEDULE_UID: "before"})):
+        metadata = {"namespace": "default", "name": name, "labels": labels | changed}
+        world.kube.put(ETCD_BACKUPS, {
+            "metadata": metadata | {"annotations": notes},
+            "spec": {},
+            "status": {"succeeded": True},
+        })  # fmt: skip
+    world.declare(retention={"count": 1, "maxAgeDays": 1})
+    await world.runs("03:00", "03:01", "03:02")
+
+    for name in ("before-the-upgrade", "s-100"):
+        body = world.kube.live(ETCD_BACKUPS, name)
+        assert "deletionTimestamp" not in body["metadata"]
+        assert body["spec"] == {}
+    assert len(world.status["backups"]) == 3
+
+
+async def test_it_reads_a_backup_again_before_it_deletes_it(world: World) -> None:
+    """The newest verified backup was deleted while the watch was behind. The last good one
+    stays."""
+    await world.runs("03:00")
+    await world.runs("03:01", verified=False)
+    await world.runs("03:02")
+    world.kube.watching = False
+    world.kube.remove(ETCD_BACKUPS, "default", world.name("03:02"))
+    world.kube.watching = True
+    world.declare(retention={"count": 1})
+
+    assert await world.settle() == AGAIN_SECONDS
+
+    assert world.backups() == ["03:00", "03:01"]
+    assert world.kube.calls["delete EtcdBackup"] == world.kube.calls["patch EtcdBackup"] == 0
+
+
+async def test_one_that_changed_since_is_not_deleted(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    world.kube.failures["patch EtcdBackup"] = [Conflict("resourceVersion is 5", status=409)]
+    world.declare(retention={"count": 1})
+
+    assert await world.settle() == AGAIN_SECONDS
+
+    assert world.kube.calls["delete EtcdBackup"] == 0
+
+
+async def test_one_that_cannot_be_deleted_is_said(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00", "03:01")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    said = {"type": "Complete", "status": "False", "reason": "DeletionFailed", "message": "denied"}
+    world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"conditions": [said]}})
+    await world.settle()
+
+    told = world.condition("Retained")
+    assert (told["status"], told["reason"]) == ("False", "DeletionFailed")
+    assert told["message"].endswith("denied")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schedule": "61 * * * *"}, "spec.schedule: bad minute"),
+        ({"schedule": "0 0 31 2 *"}, "spec.schedule: bad day"),
+        ({"timeZone": "Europe/Nowhere"}, "spec.timeZone: there is no time zone"),
+        ({"template": {"storageType": "S3", "s3": {"path": "b/../c"}}}, "spec.template.s3.path"),
+    ],
+)
+async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
+    world: World, changes: Json, words: str
+) -> None:
+    world.declare(**changes)
+
+    assert await world.settle() is None
+
+    assert words in world.condition("Accepted")["message"]
+    assert world.condition("Accepted")["status"] == "False"
+    assert world.backups() == []
+
+
+async def test_a_spec_that_is_mended_goes_on(world: World) -> None:
+    await world.runs("03:00")
+    world.declare(schedule="61 * * * *")
+    await world.settle()
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z", "what was said stays"
+    world.declare()
+    await world.runs("03:01")
+
+    assert world.condition("Accepted")["status"] == "True"
+    assert world.backups() == ["03:00", "03:01"]
+
+
+async def test_that_the_namespace_goes_is_no_fault_of_the_schedule(world: World) -> None:
+    await world.until("02:59:59")
+    before = world.condition("Scheduled")
+    words = "unable to create: namespace default is being terminated"
+    world.kube.failures["create EtcdBackup"] = [Rejected(words, status=403)]
+    world.clock.now += 1
+
+    assert await world.settle() == REJECTED_SECONDS
+    assert world.condition("Scheduled") == before
+
+
+async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]
+    world.clock.now += 1
+
+    assert await world.settle() == REJECTED_SECONDS
+    assert "exceeded quota" in world.condition("Scheduled")["message"]
+    world.clock.now += REJECTED_SECONDS
+    await world.settle()
+    assert world.backups() == ["03:00"]
+    assert world.condition("Scheduled")["status"] == "True"
+
+
+async def test_a_look_that_the_api_server_refuses_is_told_and_deletes_nothing(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00")
+    await world.runs("03:01")
+    world.kube.failures["list EtcdBackup"] = [Rejected("forbidden", status=403)] * 9
+    await world.runs("03:02")
+
+    assert "forbidden" in world.condition("Scheduled")["message"]
+    assert len(world.backups()) > 1
+
+
+async def test_the_name_of_another_is_not_taken_for_its_own(world: World) -> None:
+    await world.until("02:59:59")
+    moment = int(datetime.fromisoformat("2026-11-21T03:00:00Z").timestamp())
+    metadata = {"namespace": "default", "name": naming.scheduled_backup("s", moment)}
+    world.kube.put(ETCD_BACKUPS, {"metadata": metadata, "spec": {}})
+    world.clock.now += 1
+    await world.settle()
+
+    assert world.condition()["reason"] == "NameTaken"
+    assert world.status["missedRuns"] == 1
+
+
+async def test_another_time_zone_counts_from_the_edit(world: World) -> None:
+    world.declare(schedule="30 3 * * *")
+    await world.until("02:59:30")
+    world.declare(schedule="30 3 * * *", timeZone="Europe/Berlin")
+    await world.settle()
+
+    assert (world.backups(), world.status["missedRuns"]) == ([], 0)
+    assert world.status["nextScheduleTime"] == "2026-11-22T02:30:00Z"
+
+
+async def test_the_list_in_the_status_is_bounded(world: World) -> None:
+    minutes = [f"03:{number:02}" for number in range(MOST_LISTED + 5)]
+    await world.runs(*minutes)
+
+    listed = [one["scheduledTime"][11:16] for one in world.status["backups"]]
+    assert listed == list(reversed(minutes))[:MOST_LISTED]
+
+
+async def test_what_a_run_has_seen_in_the_store_is_told_and_outlives_it(world: World) -> None:
+    await world.runs("03:00")
+    seen = {"count": 1, "newest": [{"location": "s3://by-hand"}]}
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"otherBackups": seen}})
+    await world.settle()
+    assert world.status["otherBackups"] == seen
+
+    metadata = body["metadata"]
+    await world.kube.delete(ETCD_BACKUPS, "default", metadata["name"], uid=metadata["uid"])
+    await world.runs("03:01")
+    assert world.status["otherBackups"] == seen
+
+
+async def test_one_that_is_being_deleted_does_nothing(world: World) -> None:
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339(), "finalizers": ["x/y"]}
+    world.kube.put(ETCD_SCHEDULES, body)
+    world.clock.now += 3600
+
+    assert await world.schedules.reconcile(KEY) is None
+    assert world.backups() == []
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
+
+
+async def test_before_the_first_run_there_is_nothing_to_measure_but_that_it_runs(
+    world: World,
+) -> None:
+    """A zero would raise an alert: the last success in 1970."""
+    await world.until("02:59:59")
+
+    assert (world.gauge("scheduled"), world.gauge("missed_runs")) == (1, 0)
+    for name in ("last_run_succeeded", "last_success_timestamp_seconds"):
+        assert world.gauge(name) is None, name
+    assert world.gauge("last_verified_timestamp_seconds") is None
+
+
+async def test_what_a_run_came_to_is_measured(world: World) -> None:
+    await world.runs("03:00")
+    assert world.gauge("last_run_succeeded") == 1
+    assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
+    assert world.gauge("last_verified_timestamp_seconds") == at("03:00:00")
+
+    await world.runs("03:01", verified=False)
+    assert world.gauge("last_success_timestamp_seconds") == at("03:01:00")
+    assert world.gauge("last_verified_timestamp_seconds") == at("03:00:00"), "that was not verified"
+
+    await world.runs("03:02", good=False)
+    assert world.gauge("last_run_succeeded") == 0
+    assert world.gauge("last_success_timestamp_seconds") == at("03:01:00")
+
+
+async def test_while_a_run_goes_on_the_one_before_is_measured(world: World) -> None:
+    await world.runs("03:00", good=False)
+    await world.until("03:01:00")
+
+    assert world.condition()["reason"] == "Running"
+    assert world.gauge("last_run_succeeded") == 0
+
+
+async def test_a_run_that_is_missed_is_no_success(world: World) -> None:
+    await world.runs("03:00")
+    await world.until("03:02:00")
+
+    assert (world.gauge("last_run_succeeded"), world.gauge("missed_runs")) == (0, 1)
+    world.end("03:01")
+    await world.until("03:03:00")
+    assert world.gauge("last_run_succeeded") == 1, "03:01, and the next one has begun"
+
+
+async def test_an_operator_that_has_just_begun_measures_the_same(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    names = ("scheduled", "last_run_succeeded", "last_success_timestamp_seconds", "missed_runs",
+             "last_verified_timestamp_seconds")  # fmt: skip
+    before = {name: world.gauge(name) for name in names}
+
+    world.begin()
+    await world.settle()
+
+    assert {name: world.gauge(name) for name in names} == before
+    assert None not in before.values()
+
+
+@pytest.mark.parametrize("changes", [{"suspend": True}, {"schedule": "every day"}])
+async def test_one_that_begins_no_runs_is_measured_so_and_keeps_what_it_had(
+    world: World, changes: Json
+) -> None:
+    await world.runs("03:00")
+    world.declare(**changes)
+    await world.settle()
+
+    assert world.gauge("scheduled") == 0
+    assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
+
+
+async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
+    world: World,
+) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]
+    world.clock.now += 1
+    assert await world.settle() == REJECTED_SECONDS
+    assert world.gauge("scheduled") == 0
+
+    world.clock.now += REJECTED_SECONDS
+    await world.settle()
+    assert world.gauge("scheduled") == 1
+
+
+async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: World) -> None:
+    """A webhook was down for days, and neither the conditions nor the metrics showed it."""
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES - 1)
+    assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+
+    await fail(world, 2)
+    told = world.condition("Scheduled")
+    assert (told["status"], told["reason"]) == ("False", "StepFailed")
+    assert str(WEBHOOK) in told["message"]
+    assert world.gauge("scheduled") == 0
+
+    await world.settle()
+    assert world.backups() == ["03:00"]
+    assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+
+
+async def test_that_nothing_can_be_made_is_measured_though_no_status_can_be_written(
+    world: World,
+) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * UNANSWERED_PASSES
+    world.kube.failures["apply EtcdBackupSchedule/status"] = [Unavailable("no answer")]
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES)
+
+    assert world.gauge("scheduled") == 0
+
+
+async def test_that_a_run_was_missed_does_not_make_it_look_well_again(world: World) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES)
+    world.clock.now += 60
+    await fail(world, 1)
+
+    assert world.condition()["reason"] == "NotMade"
+    assert (world.condition("Scheduled")["reason"], world.gauge("scheduled")) == ("StepFailed", 0)
+
+
+async def test_passes_that_fail_now_and_then_are_told_to_nobody(world: World) -> None:
+    await world.runs("03:00")
+    for minute in range(1, 2 * UNANSWERED_PASSES):
+        world.clock.now = START + 60 + 60 * minute
+        world.kube.failures["create EtcdBackup"] = [WEBHOOK]
+        await fail(world, 1)
+        await world.settle()
+        assert world.condition("Scheduled")["status"] == "True"
+        world.end(f"03:{minute:02}")
+
+
+@pytest.mark.parametrize("error", [WEBHOOK, Rejected("exceeded quota", status=403)])
+async def test_what_the_api_server_did_not_make_is_not_blamed_on_an_operator_that_was_away(
+    world: World, error: Unavailable | Rejected
+) -> None:
+    await world.runs("03:00")
+    refused = isinstance(error, Rejected)
+    world.kube.failures["create EtcdBackup"] = [error] * 3
+    for _ in range(3):
+        world.clock.now += 60
+        await (world.settle() if refused else fail(world, 1))
+    world.clock.now += 60
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:04"]
+    assert world.status["missedRuns"] == 3
+    events = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert {one["reason"] for one in events} == {"NotMade"}
+    assert all(str(error) in one["message"] for one in events)
+
+
+async def test_a_run_that_comes_too_late_as_it_could_not_be_made_says_so(world: World) -> None:
+    world.declare(startingDeadlineSeconds=10, schedule="0 * * * *")
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK]
+    world.clock.now += 1
+    await fail(world, 1)
+    world.clock.now += 11
+    await world.settle()
+
+    assert world.condition()["reason"] == "TooLate"
+    assert str(WEBHOOK) in world.condition()["message"]
+    world.clock.now += 3600
+    await world.settle()
+    assert str(WEBHOOK) not in world.condition()["message"], "that was the run before"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_one_that_is_gone_or_about_to_be_is_not_measured(world: World, gone: bool) -> None:
+    await world.runs("03:00")
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    if gone:
+        world.kube.remove(ETCD_SCHEDULES, "default", "s")
+    else:
+        leaving = body["metadata"] | {"deletionTimestamp": "2026-11-21T03:00:30Z"}
+        world.kube.put(ETCD_SCHEDULES, body | {"metadata": leaving})
+    await world.schedules.reconcile(KEY)
+
+    page = generate_latest(world.metrics.registry).decode()
+    assert 'name="s"' not in page

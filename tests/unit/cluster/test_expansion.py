@@ -1,0 +1,156 @@
+"""Whether claims may grow, which a dry run at the API server tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeKube
+from worlds import cluster
+
+from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
+from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
+from etcd_operator.objects.reading import claim as read_claim
+from etcd_stateful import naming
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Claim
+from unit.membership.test_larger import declared
+
+TRIAL = "patch PersistentVolumeClaim as a trial"
+REFUSAL = "the storageclass that provisions the pvc must support resize"
+
+
+class Looks:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.expansion = Expansion(self.kube, self.clock)
+        for ordinal in range(3):
+            self.kube.put(CLAIMS, bound(ordinal))
+
+    async def look(self, storage: str = "2Gi") -> list[str]:
+        """The refusals that are reported, one per claim."""
+        live = {"spec": {"replicas": 3}}
+        base = Observation(cluster(3, pod=declared(storage)), None, live, None, None)
+        seen = await self.expansion.onto(replace(base, claims=self.claims()))
+        return [one.fixed for one in seen.claims]
+
+    def claims(self) -> tuple[Claim, ...]:
+        names = (naming.claim("c", ordinal) for ordinal in range(3))
+        found = (
+            read_claim("c", self.kube.live(CLAIMS, name, cluster(3).namespace)) for name in names
+        )
+        return tuple(one for one in found if one)
+
+
+def bound(ordinal: int, requested: str = "1Gi") -> dict[str, Any]:
+    uid = cluster(3).uid
+    return {
+        "metadata": {
+            "name": naming.claim("c", ordinal),
+            "namespace": cluster(3).namespace,
+            "labels": naming.labels("c"),
+            "annotations": {naming.CLUSTER_UID: uid},
+        },
+        "spec": {"resources": {"requests": {"storage": requested}}},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    }
+
+
+@pytest.fixture
+def looks() -> Looks:
+    return Looks()
+
+
+async def test_the_question_stores_nothing(looks: Looks) -> None:
+    assert await looks.look() == ["", "", ""]
+    assert looks.kube.calls[TRIAL] == 3
+    assert [one.requested for one in looks.claims()] == ["1Gi"] * 3
+
+
+async def test_a_claim_with_the_declared_size_needs_no_request(looks: Looks) -> None:
+    assert await looks.look("1024Mi") == ["", "", ""]
+    assert not looks.kube.calls
+
+
+async def test_a_refusal_is_on_its_claim(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403)]
+
+    assert await looks.look() == [REFUSAL, "", ""]
+
+
+async def test_a_class_that_forbids_it_was_asked_at_every_look(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
+
+    for _ in range(5):
+        assert await looks.look() == [REFUSAL] * 3
+    assert looks.kube.calls[TRIAL] == 3
+
+
+async def test_a_claim_that_was_deleted_meanwhile_is_not_reported_as_fixed(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected("not found", status=404)]
+
+    assert await looks.look() == ["", "", ""]
+
+
+@pytest.mark.parametrize("storage", ["2Gi", "4Gi"])
+async def test_the_question_is_repeated_after_a_while_or_for_another_size(
+    looks: Looks, storage: str
+) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
+    await looks.look()
+    looks.clock.now += ASK_SECONDS + 1 if storage == "2Gi" else 0
+
+    assert await looks.look(storage) == ["", "", ""]
+
+
+async def test_a_claim_that_has_changed_meanwhile_is_not_reported_as_fixed(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Conflict("modified", status=409)]
+
+    assert await looks.look() == ["", "", ""]
+
+
+class TestLessAgain:
+    """A size that the operator had requested, and that was removed from the spec again."""
+
+    @pytest.fixture
+    def looks(self) -> Looks:
+        looks = Looks()
+        for ordinal in range(3):
+            raised = bound(ordinal, "8Ti")
+            raised["metadata"]["annotations"][naming.STORAGE] = "8Ti"
+            looks.kube.put(CLAIMS, raised)
+        return looks
+
+    async def test_the_api_servers_refusal_is_on_the_claim(self, looks: Looks) -> None:
+        refusal = "field can not be less than status.capacity"
+        looks.kube.failures[TRIAL] = [Rejected(refusal, status=422)]
+
+        assert await looks.look("1Gi") == [refusal, "", ""]
+        assert looks.kube.calls[TRIAL] == 3
+
+    async def test_a_settled_cluster_did_not_ask_each_minute(self, looks: Looks) -> None:
+        looks.kube.failures[TRIAL] = [Rejected("less", status=422) for _ in range(3)]
+        await looks.look("1Gi")
+        looks.clock.now += LESS_SECONDS - 1
+
+        assert await looks.look("1Gi") == ["less"] * 3
+        assert looks.kube.calls[TRIAL] == 3
+        looks.clock.now += 2
+        assert await looks.look("1Gi") == ["", "", ""]
+
+    async def test_a_size_that_a_human_requested_is_left_alone(self, looks: Looks) -> None:
+        for ordinal in range(3):
+            looks.kube.put(CLAIMS, bound(ordinal, "8Ti"))
+
+        assert await looks.look("1Gi") == ["", "", ""]
+        assert not looks.kube.calls
+
+
+async def test_an_admission_webhook_that_is_down_stopped_every_pass(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Unavailable("failed calling webhook") for _ in range(3)]
+
+    assert await looks.look() == ["failed calling webhook"] * 3
+    looks.clock.now += ASK_SECONDS + 1
+    assert await looks.look() == ["", "", ""]

@@ -1,0 +1,207 @@
+"""The CORRUPT alarm: the member whose data differs is replaced, whichever the alarm blames, and
+then the alarm is disarmed.
+
+For NOSPACE see test_space.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from space_world import full
+from views import seat, without_status
+from worlds import World, drive, formed, labels
+
+from etcd_stateful.membership import alarms
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import DisarmAlarm, Hold, Settled, Wait
+from etcd_stateful.observed.members import Alarm
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def corrupt(size: int, *differing: int, blamed: int, **spec: object) -> World:
+    world = formed(size, **spec)
+    seats = {world.seat(one): one for one in world.etcd.members}
+    world.etcd.differing = {seats[one]: 7 for one in differing}
+    world.etcd.alarms = [Alarm("CORRUPT", seats[blamed])]
+    world.history.clear()
+    return world
+
+
+@pytest.mark.parametrize("blamed", [0, 1, 2])
+@pytest.mark.parametrize("ordinal", [0, 1, 2])
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_the_member_that_differs_is_replaced_and_the_alarm_disarmed(
+    ordinal: int, blamed: int, storage: dict
+) -> None:
+    """F36: its data is deleted too, so it has no vote on data that the others never had."""
+    world = corrupt(3, ordinal, blamed=blamed, **storage)
+    wrong = world.data(ordinal).member_id
+
+    assert drive(world) == Settled()
+
+    assert world.etcd.alarms == []
+    assert wrong not in world.etcd.members
+    assert len(world.etcd.voters) == 3
+    others = {f"remove c-{one}" for one in range(3) if one != ordinal}
+    assert not others & set(labels(world.history))
+    if not storage:
+        assert f"delete data-c-{ordinal}" in labels(world.history)
+
+
+def test_two_of_five_that_differ_are_replaced_one_after_the_other() -> None:
+    world = corrupt(5, 1, 4, blamed=1)
+
+    assert drive(world) == Settled()
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == 5
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_the_member_that_differed_stayed_after_a_human_deleted_the_blamed_one(
+    size: int, storage: dict
+) -> None:
+    """The alarm was disarmed once the member that it blamed was gone. After that nobody compared
+    hashes."""
+    world = corrupt(size, 1, blamed=0, **storage)
+    wrong = world.data(1).member_id
+    world.empty(0)
+
+    assert drive(world) == Settled()
+
+    assert wrong not in world.etcd.members
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == size
+
+
+def test_the_member_that_differs_is_removed_before_a_witness_whose_claim_is_deleted() -> None:
+    """Without the witness, the two that are left only contradict each other."""
+    world = corrupt(3, 1, blamed=0)
+    world.claims[0].deleting = True
+
+    assert drive(world) == Settled()
+    gone = [one for one in labels(world.history) if one.startswith("remove")]
+    assert gone == ["remove c-1", "remove c-0"]
+
+
+@pytest.mark.parametrize(
+    ("size", "sides"), [(2, "c-0 against c-1"), (4, "c-0, c-1 against c-2, c-3")]
+)
+def test_a_tie_is_left_to_a_human_who_was_told_of_pods_that_become_ready(
+    size: int, sides: str
+) -> None:
+    world = corrupt(size, *range(size // 2), blamed=0)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "DataDiffers"
+    for words in (f"the same data: {sides}.", "EtcdRestore", "etcdctl snapshot save"):
+        assert words in rest.message
+    assert "disarm" not in rest.message
+    assert world.history == []
+    assert len(world.etcd.alarms) == 1
+
+
+def test_the_only_member_keeps_its_alarm_and_a_human_is_told_the_ways_out() -> None:
+    world = corrupt(1, blamed=0)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "DataDiffers"
+    for words in ("c-0 is the only member", "EtcdRestore", "etcdctl alarm disarm"):
+        assert words in rest.message
+    assert world.history == []
+
+
+def test_an_in_place_restore_is_not_suggested_with_an_empty_dir() -> None:
+    rest = drive(corrupt(2, 0, blamed=0, **EMPTY_DIR))
+
+    assert isinstance(rest, Hold)
+    assert "Restore a backup into a new cluster; or" in rest.message
+
+
+def test_no_tie_is_reported_before_every_member_has_sent_its_hash() -> None:
+    seen = corrupt(4, 0, 1, blamed=0).observe()
+
+    assert isinstance(decide(replace(seen, hashes={0: 7, 2: 1, 3: 1})), Wait)
+
+
+class TestDisarm:
+    def test_of_a_member_that_is_gone(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77)]
+        seen = replace(world.observe(), hashes={})
+
+        step = decide(seen)
+
+        assert isinstance(step, DisarmAlarm)
+        assert step.alarm.member_id == 0x77
+        assert "0000000000000077" in step.reason
+
+    def test_of_a_member_that_is_gone_not_while_others_differ(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77)]
+        seen = world.observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 2})) is None
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1})) is not None
+
+    def test_when_all_agree_again(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert isinstance(decide(seen), DisarmAlarm)
+
+    def test_not_while_one_of_them_gave_no_answer(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1})) is None
+
+    def test_not_while_one_differs(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1, 2: 2})) is None
+
+    def test_a_space_alarm_only_by_the_sizes(self) -> None:
+        """F30: an alarm disarmed before space is freed is raised again at once, whoever raised
+        it."""
+        seen = full(3).observe()
+
+        assert alarms.disarm(replace(seen, alarms=(Alarm("NOSPACE", 0x77),))) is None
+
+    def test_no_other_alarm_while_the_data_differs(self) -> None:
+        """etcd 3.5 accepts writes again once any alarm is disarmed; see test_etcd_space.py."""
+        world = corrupt(4, 0, 1, blamed=0)
+        world.etcd.alarms.insert(0, Alarm("NOSPACE", min(world.etcd.members)))
+
+        drive(world)
+
+        assert world.history == []
+        world.etcd.differing.clear()
+        assert drive(world) == Settled()
+        assert [one.alarm.kind for one in world.history] == ["CORRUPT", "NOSPACE"]
+
+    def test_not_without_a_member_list(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, etcd=None)) is None
+
+    def test_an_absent_leader_is_waited_for(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+        leader = next(one for one in range(3) if seat(seen, one).leads)
+        gone = replace(seen, alarms=(Alarm("CORRUPT", 0x77),))
+
+        assert alarms.disarm(without_status(gone, leader)) == Wait(
+            "the leader to answer", soon=True
+        )
+
+    def test_one_at_a_time(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77), Alarm("CORRUPT", 0x78)]
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["DisarmAlarm", "DisarmAlarm"]

@@ -1,0 +1,373 @@
+"""Children that the API server refuses, or that others change again each time: other steps
+continue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from space_world import full
+from world_switch import OFF, ON
+from worlds import World, drive, formed, labels
+
+from etcd_stateful import naming
+from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.manifests.put_off import PutOff
+from etcd_stateful.membership import children
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import ApplyChild, Defragment, Hold, Settled, Step, Wait
+from etcd_stateful.observed.objects import Foreign
+from unit.membership.test_grow import grown
+from unit.membership.test_replace import REJOINS, chain, damaged_log, deleted, emptied
+from unit.membership.test_shrink import shrunk
+from unit.membership.test_switch import began
+
+POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"
+
+
+class Refusals:
+    """An API server that refuses writes of these kinds, and an operator that has seen the
+    refusals."""
+
+    def __init__(self, world: World, *kinds: str) -> None:
+        self.kinds = kinds
+        self.starved: list[ApplyChild] = []
+        """Refused writes that everything else waited for."""
+        self._off: dict[tuple[str, str], PutOff] = {}
+        self._observe, self._apply = world.observe, world.apply
+        world.observe = self.observe  # type: ignore[method-assign]
+        world.apply = self.apply  # type: ignore[method-assign]
+
+    def observe(self) -> Observation:
+        return replace(self._observe(), put_off=dict(self._off))
+
+    def apply(self, step: Step) -> None:
+        if not isinstance(step, ApplyChild) or step.kind not in self.kinds:
+            self._apply(step)
+        elif not children.may_wait(self.observe(), step):
+            self.starved.append(step)
+            raise Starved(step.reason)
+        else:
+            known = self._off.get((step.kind, step.name))
+            assert not (known and known.is_of(step.manifest)), "it was put off"
+            self._off[step.kind, step.name] = PutOff(step.manifest, f"{step.kind} is refused")
+
+
+class Starved(Exception):
+    """Nothing else is done before this write succeeds."""
+
+
+def with_policy(world: World) -> World:
+    world.operator = OperatorPods("operators", {"app": "etcd-operator"})
+    return world
+
+
+def edited(world: World, kind: str) -> None:
+    """Changes the child, so that the operator wants to write it."""
+    match kind:
+        case "NetworkPolicy":
+            world.alter(kind, "c")["spec"]["ingress"] = []
+        case "PodDisruptionBudget":
+            world.alter(kind, "c")["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+        case "Service":
+            world.alter(kind, "c-client")["spec"]["selector"] = {"app": "other"}
+        case _:
+            spec = world.alter(kind, "c")["spec"]["template"]["spec"]
+            spec["containers"][0]["image"] = "mirror." + spec["containers"][0]["image"]
+
+
+@pytest.mark.parametrize("lose", [emptied, deleted, damaged_log])
+@pytest.mark.parametrize("kind", [POLICY, BUDGET, "Service", STATEFUL_SET])
+def test_a_lost_member_is_still_replaced(kind: str, lose: Any) -> None:
+    world = with_policy(formed(3))
+    drive(world)
+    refused = Refusals(world, kind)
+    edited(world, kind)
+    lose(world, 1)
+    world.history.clear()
+
+    assert drive(world) == Settled()
+
+    assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
+    assert children.in_words(refused.observe()) == f"{kind} is refused"
+
+
+def test_a_refused_policy_does_not_keep_a_cluster_from_forming() -> None:
+    world = with_policy(World())
+    Refusals(world, POLICY)
+
+    assert drive(world) == Settled()
+
+    assert world.record.latched
+
+
+@pytest.mark.parametrize("kind", ["Service", STATEFUL_SET])
+def test_a_cluster_that_forms_waits_for_what_its_pods_need(kind: str) -> None:
+    world = World()
+    Refusals(world, kind)
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def test_a_missing_stateful_set_is_waited_for() -> None:
+    world = formed(3)
+    Refusals(world, STATEFUL_SET)
+    world.delete_stateful_set()
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def _epoch(live: Any) -> None:
+    start = live["spec"]["template"]["spec"]["initContainers"][0]
+    settings = next(one for one in start["env"] if one["name"] == "START_SETTINGS")
+    settings["value"] = settings["value"].replace('"epoch": 1', '"epoch": 7')
+
+
+def _version(live: Any) -> None:
+    live["metadata"]["annotations"][naming.VERSION_ANNOTATION] = "3.6.12"
+
+
+def _more(live: Any) -> None:
+    live["spec"]["replicas"] = 5
+
+
+def _none(live: Any) -> None:
+    live["spec"]["replicas"] = 0
+
+
+@pytest.mark.parametrize("alter", [_epoch, _version, _more, _none])
+def test_a_template_that_members_depend_on_is_waited_for(alter: Any) -> None:
+    world = formed(3)
+    Refusals(world, STATEFUL_SET)
+    alter(world.alter(STATEFUL_SET, "c"))
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def test_another_edit_of_the_same_object_is_tried_at_once() -> None:
+    world = formed(3)
+    refused = Refusals(world, STATEFUL_SET)
+    world.edit(pod={"labels": {"a": "1"}})
+    assert drive(world) == Settled()
+    refused.kinds = ()
+
+    world.edit(pod={"labels": {"a": "2"}})
+
+    assert labels([decide(world.observe())]) == ["StatefulSet c"]
+    assert drive(world) == Settled()
+    assert not children.in_words(world.observe())
+
+
+@pytest.mark.parametrize("spec", [{"version": "3.6.13"}, {"pod": {"labels": {"a": "1"}}}])
+def test_no_pod_is_restarted_for_a_template_that_is_refused(spec: Any) -> None:
+    world = formed(3)
+    edited(world, STATEFUL_SET)
+    Refusals(world, STATEFUL_SET)
+    drive(world)
+    world.history.clear()
+    world.edit(**spec)
+
+    drive(world)
+
+    assert world.history == []
+
+
+class TestBudget:
+    def test_nobody_is_promoted_before_it_is_raised(self) -> None:
+        """With four voters the old budget would allow two evictions at once, and no quorum would be
+        left."""
+        world = grown(3, 4)
+        refused = Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "PodDisruptionBudget" in step.reason
+        assert len(world.etcd.voters) == 3
+        refused.kinds = ()
+        refused._off.clear()
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 4
+
+    def test_no_learner_is_added_that_could_not_be_promoted(self) -> None:
+        world = grown(3, 4)
+        edited(world, BUDGET)
+        Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "before c-3 is added" in step.reason
+        assert len(world.etcd.members) == 3
+
+    def test_without_any_budget_no_member_is_added(self) -> None:
+        world = grown(3, 5)
+        del world.objects[BUDGET, "c"]
+        Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "before c-3 is added" in step.reason
+        assert len(world.etcd.members) == 3
+
+    def test_without_any_budget_a_cluster_forms_and_can_be_edited(self) -> None:
+        world = World()
+        Refusals(world, BUDGET)
+        assert drive(world) == Settled()
+        world.edit(pod={"labels": {"a": "1"}})
+        world.history.clear()
+
+        assert drive(world) == Settled()
+
+        assert {"restart c-0", "restart c-1", "restart c-2"} <= set(labels(world.history))
+
+    def test_one_that_is_too_high_does_not_hold_up_a_shrink(self) -> None:
+        world = shrunk(5, 3)
+        Refusals(world, BUDGET)
+
+        assert drive(world) == Settled()
+
+        assert len(world.etcd.voters) == 3
+
+
+def test_a_secret_that_is_lost_meanwhile_is_recreated() -> None:
+    """Which children should exist follows from its record. Asking for it first was an internal
+    error."""
+    world = with_policy(formed(3))
+    drive(world)
+    refused = Refusals(world, POLICY)
+    edited(world, POLICY)
+    drive(world)
+    world.lose_secret()
+    assert children.in_words(refused.observe()) == ""
+
+    assert drive(world) == Settled()
+
+    assert children.in_words(refused.observe()) == "NetworkPolicy is refused"
+
+
+@pytest.mark.parametrize("kind", [POLICY, BUDGET])
+def test_an_object_that_stays_terminating_holds_nothing_up(kind: str) -> None:
+    """As with a finalizer that nobody removes."""
+    world = with_policy(formed(3))
+    drive(world)
+    world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    emptied(world, 1)
+    world.history.clear()
+
+    step = drive(world)
+
+    assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
+    assert isinstance(step, Wait)
+    assert f"{kind} c, which is being deleted" in step.reason
+
+
+@pytest.mark.parametrize("kind", [POLICY, BUDGET])
+def test_an_object_that_stayed_terminating_kept_full_members_from_being_defragmented(
+    kind: str,
+) -> None:
+    """etcd refuses writes until they are."""
+    world = with_policy(full(3))
+    world.apply(decide(world.observe()))
+    world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    step = drive(world)
+
+    assert sum(isinstance(one, Defragment) for one in world.history) == 3
+    assert isinstance(step, Wait)
+    assert f"{kind} c, which is being deleted" in step.reason
+
+
+def test_an_object_that_stayed_terminating_hid_what_a_human_has_to_do() -> None:
+    world = with_policy(formed(3, version="3.5.33"))
+    drive(world)
+    world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.edit(version="3.7.3")
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "VersionJump"
+
+
+def test_a_refused_template_kept_members_with_room_from_taking_writes() -> None:
+    """Whatever the edit, they did not count as running with the declared quota."""
+    world = full(3)
+    Refusals(world, STATEFUL_SET)
+    world.edit(pod={"labels": {"a": "1"}})
+
+    assert drive(world) == Settled()
+    assert not world.etcd.alarms
+
+
+@pytest.mark.parametrize(("file", "quota"), [(2100, "8Gi"), (2000, "1Gi")])
+def test_a_quota_that_is_refused_with_its_template_does_not_let_writes_in(
+    file: int, quota: str
+) -> None:
+    """The lower of the running and the declared quota counts."""
+    world = full(3, *[(file, file - 10)] * 3, etcd={"quotaBackend": "2304Mi"})
+    Refusals(world, STATEFUL_SET)
+    world.edit(etcd={"quotaBackend": quota})
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "NoSpace"
+
+
+def test_a_taken_name_kept_full_members_from_being_defragmented() -> None:
+    world = full(3)
+    world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
+
+    step = drive(world)
+
+    assert sum(isinstance(one, Defragment) for one in world.history) == 3
+    assert isinstance(step, Hold)
+    assert step.reason == "NameTaken"
+
+
+@pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
+def test_the_links_change_beside_an_object_that_stays_terminating(at_first: Any, then: Any) -> None:
+    world = with_policy(began(at_first, 3))
+    drive(world)
+    world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.edit(TLS=then)
+
+    drive(world, idle=8)
+
+    assert world.schemes == {"https" if then == ON else "http"}
+
+
+@pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
+def test_no_link_changes_while_its_template_is_refused(at_first: Any, then: Any) -> None:
+    """Once it had begun, everything else would wait for that template: no lost member would be
+    replaced."""
+    world = began(at_first, 3)
+    edited(world, STATEFUL_SET)
+    Refusals(world, STATEFUL_SET)
+    drive(world)
+    before = world.record.links
+    world.edit(TLS=then)
+
+    drive(world, idle=8)
+
+    assert world.record.links == before
+
+
+def test_another_reason_that_needs_a_human_is_still_reported() -> None:
+    world = with_policy(formed(3))
+    drive(world)
+    Refusals(world, POLICY)
+    edited(world, POLICY)
+    world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "NameTaken"

@@ -92,7 +92,7 @@ NET = {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.128/25"]}}
         ),
         ({"clients": [{"podSelector": {}}]}, OWN | BESIDE, ALL),
     ],
-    ids=str,
+    ids=lambda one: ", ".join(sorted(one)) if isinstance(one, set) else str(one),
 )
 def test_which_peers_may_connect_to_which_port(
     access: dict, clients: set[str], metrics: set[str]

@@ -121,7 +121,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "planner._deleting": "the model's cluster is never deleted",
     "planner._names_taken": "objects of other owners: tests/unit",
     "planner._name_taken": "objects of other owners: tests/unit",
-    "planner._lesser_name_taken": "objects of other owners: tests/unit",
+    "planner._optional_name_taken": "objects of other owners: tests/unit",
     "planner._unknown_members": "members at other hosts: tests/unit",
     "children._to_be_gone": "foreground deletion of a child: tests/unit",
     "grow._held_by_budget": "a budget that is refused: tests/unit/membership/test_put_off.py",
@@ -130,7 +130,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "leftovers._nothing_to_adopt": "claims of a deleted cluster: tests/unit",
     "leftovers._ways_on": "claims of a deleted cluster: tests/unit",
     "leftovers.damaged_record": "records edited by hand: tests/unit",
-    "leftovers.damaged": "records edited by hand: tests/unit",
+    "leftovers.damaged_claim": "records edited by hand: tests/unit",
     "grow._pause": "what fails for minutes: tests/unit/membership/test_retries.py",
     "larger": "an edit of the claims' size: tests/unit/membership/test_larger.py",
     "space": "files do not grow in the model: tests/unit/membership/test_space.py",
@@ -141,11 +141,12 @@ ELSEWHERE: Final[dict[str, str]] = {
     "restore": "a cluster that is born from a backup: tests/unit",
     "filling": "a volume that is filled from a backup: tests/unit",
     "in_place": "a human's EtcdRestore in place: tests/unit",
-    "attempts.without_backup": "a cluster that is to be born from a backup: tests/unit",
+    "attempts.late_backup": "a cluster that is to be born from a backup: tests/unit",
     "bootstrap_source": "a cluster that is born from a backup: tests/unit",
     "recovery._strangers_stopped": "no pods but its own in the model: tests/unit",
-    "roll.not_looked_at": "the model's StatefulSet controller sees edits at once: tests/unit",
-    "upgrade.let_in: Wait": "the model's StatefulSet controller sees edits at once: tests/unit",
+    "roll.unobserved_edit": "the model's StatefulSet controller sees edits at once: tests/unit",
+    "upgrade.step_before_joining: Wait": "the model's StatefulSet controller sees edits at once: "
+    "tests/unit",
     "upgrade._needs_volumes": "an emptyDir, and a version a minor below: tests/unit",
     "planner._without_starts": "the model's links are in plaintext: tests/unit",
     "certificates": "the model's links are in plaintext: tests/unit",
@@ -157,9 +158,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
     "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",
     "roll._in_turn: Wait": "a guard; a vacancy is filled before anyone is restarted: tests/unit",
-    "upgrade.try_another": "all records lost but those on claims, of a version that none can run: "
-    "tests/unit",
-    "upgrade.go_on: Wait": "a member that runs neither version: tests/unit",
+    "upgrade.replace_assumed": "all records lost but those on claims, of a version that none can "
+    "run: tests/unit",
+    "upgrade.advance: Wait": "a member that runs neither version: tests/unit",
     "upgrade._without_old_entries: WriteBootstrap": "logs with entries of etcd 3.5: tests/unit",
 }
 """Places that this model cannot reach, with the reason and where they are tested."""

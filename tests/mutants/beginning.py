@@ -23,7 +23,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    attempts.without_backup,\n",
+        "    attempts.late_backup,\n",
         "",
         "a backup that is named once tickets are out ends in an empty cluster (I11)",
     ),

@@ -275,7 +275,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    _Starts(stalled.wake),\n",
+        "    _Starts(stalled.touch),\n",
         "",
         "a pod waits for a quarter of an hour for a controller that backed off",
     ),

@@ -74,7 +74,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    leftovers.of_removed_members,\n",
+        "    leftovers.delete_claims_of_removed,\n",
         "",
         "F5: the claim of a removed member is kept, and found again at regrowth",
     ),
@@ -86,7 +86,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    leftovers.stopping,\n",
+        "    leftovers.surplus_pods,\n",
         "",
         "F5: a cluster is called as declared while a removed member's claim is still there",
     ),
@@ -274,7 +274,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    roll.unready,\n",
+        "    roll.restart_unready,\n",
         "",
         "F27: a pod that fails on the old template keeps the new one from everybody",
     ),

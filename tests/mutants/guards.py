@@ -37,7 +37,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/learner.py",
-        " and budget.keeps(seen, _listed(seen)):",
+        " and budget.protects(seen, _listed(seen)):",
         ":",
         "a voter more, and a budget that lets go of two of four (I1)",
     ),
@@ -116,7 +116,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHILDREN,
-        "kind in _LESSER or ",
+        "kind in _OPTIONAL or ",
         "",
         "somebody's budget of that name stops a whole cluster",
     ),

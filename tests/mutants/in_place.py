@@ -20,8 +20,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REQUEST,
-        "return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))",
-        "return bool(claim and is_successors(seen, claim))",
+        "return bool(claim and taking.claim == claim.uid and is_successors_claim(seen, claim))",
+        "return bool(claim and is_successors_claim(seen, claim))",
         "members are stopped while the volume of their successor is still empty",
     ),
     Mutant(
@@ -122,7 +122,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    filling.late,\n",
+        "    filling.delete_unneeded_job,\n",
         "",
         "a restore's Job that comes late fills the claim of a member that was added since",
     ),

@@ -78,7 +78,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    larger.outcome,\n",
+        "    larger.not_expanded,\n",
         "",
         "a volume that has not grown is told as declared",
     ),

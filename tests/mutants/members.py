@@ -361,7 +361,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Starts(replicas.keep),\n    _children,\n",
+        "    _Starts(replicas.record),\n    _children,\n",
         "    _children,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),

@@ -130,13 +130,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    leftovers.before_anything,\n",
+        "    leftovers.claims_of_another_cluster,\n",
         "",
         "the claims of a deleted cluster are not noticed",
     ),
     Mutant(
         _PLANNER,
-        "    leftovers.damaged,\n",
+        "    leftovers.damaged_claim,\n",
         "",
         "claims that were tampered with are not noticed",
     ),
@@ -154,7 +154,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    blocked.unformed,\n",
+        "    blocked.first_quorum,\n",
         "",
         "settled before anyone has answered",
     ),
@@ -190,7 +190,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "    return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))",
+        "    return going_back.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))",
         "    return None",
         "settled with a pod that does not serve",
     ),
@@ -202,7 +202,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHILDREN,
-        "        bootstrap.as_running(seen),\n        replicas",
+        "        bootstrap.at_running_version(seen),\n        replicas",
         "        seen.cluster,\n        replicas",
         "an edited version goes into the template without a gate (I9)",
     ),

@@ -285,13 +285,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/roll.py",
-        "return edited or is_of_before(seen, pod)",
+        "return edited or is_of_past_epoch(seen, pod)",
         "return edited",
         "a pod of the epoch before waits for ever",
     ),
     Mutant(
         _TICKETS,
-        "if pod.finding and not is_of_before(seen, pod)",
+        "if pod.finding and not is_of_past_epoch(seen, pod)",
         "if pod.finding",
         "a ticket is sent again and again to a pod of the epoch before",
     ),

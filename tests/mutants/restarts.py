@@ -42,7 +42,7 @@ MUTANTS: Final = [
     # Restarts.
     Mutant(
         _ROLL,
-        "return edited or is_of_before(seen, pod)",
+        "return edited or is_of_past_epoch(seen, pod)",
         "return True",
         "an upgrade of the operator restarts every fleet",
     ),
@@ -156,14 +156,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    roll.crashing,\n",
+        "    roll.recreate_crashing,\n",
         "",
         "a volume that was emptied under a container is never looked at",
     ),
     Mutant(
         _PLANNER,
-        "    awaited.every_pod_serves,\n    blocked.unformed,\n",
-        "    blocked.unformed,\n    _Starts(roll.next_pod),\n    awaited.every_pod_serves,\n",
+        "    awaited.unserving_pod,\n    blocked.first_quorum,\n",
+        "    blocked.first_quorum,\n    _Starts(roll.next_pod),\n    awaited.unserving_pod,\n",
         "the next pod is restarted before the last one serves",
     ),
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "return _ready_to_go_down(seen, wanted) or write(seen, wanted, now)",
+        "return _ready_to_go_down(seen, wanted) or record_version(seen, wanted, now)",
         "return write(seen, wanted, now)",
         "down a minor without telling etcd (I9)",
     ),
@@ -265,8 +265,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Edits(going_back.go_back),\n    going_back.cross,\n",
-        "    going_back.cross,\n",
+        "    _Edits(going_back.go_back),\n    going_back.record_newer_format,\n",
+        "    going_back.record_newer_format,\n",
         "no version is ever left again half-way",
     ),
     Mutant(
@@ -391,8 +391,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Edits(upgrade.prepare),\n    shrink.highest,\n",
-        "    shrink.highest,\n",
+        "    _Edits(upgrade.prepare),\n    shrink.remove_highest,\n",
+        "    shrink.remove_highest,\n",
         "back from half-way after the last member of the older minor is lost (I9)",
     ),
     Mutant(
@@ -404,13 +404,13 @@ MUTANTS: Final = [
     Mutant(
         _ROLL,
         "edited = pod.spec_hash != version_first.template_hash(seen)",
-        "edited = pod.spec_hash != version_first.as_running(seen).template_hash",
+        "edited = pod.spec_hash != version_first.at_running_version(seen).template_hash",
         "pods of another operator are restarted for an edit that waits for its version",
     ),
     Mutant(
         "membership/tickets.py",
         "    return pod.spec_hash == version_first.template_hash(seen)\n",
-        "    return pod.spec_hash == version_first.as_running(seen).template_hash\n",
+        "    return pod.spec_hash == version_first.at_running_version(seen).template_hash\n",
         "a first member waits for the edit, and the edit for the member",
     ),
     Mutant(
@@ -493,8 +493,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _children,\n    _Starts(stalled.wake),\n    _Edits(_version_first),\n",
-        "    _Starts(stalled.wake),\n    _Edits(_version_first),\n    _children,\n",
+        "    _children,\n    _Starts(stalled.touch),\n    _Edits(_version_first),\n",
+        "    _Starts(stalled.touch),\n    _Edits(_version_first),\n    _children,\n",
         "a downgrade that etcd refuses keeps Services from being put back",
     ),
     Mutant(
@@ -511,7 +511,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    upgrade.as_run,\n",
+        "    upgrade.correct_record,\n",
         "",
         "a Secret of before takes the cluster down a minor, without a word of the spec (I9)",
     ),
@@ -560,8 +560,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    if seen.etcd:\n        return None\n    step = blocked",
-        "    if True:\n        return None\n    step = blocked",
+        "    if seen.etcd:\n        return None\n    step = (",
+        "    if True:\n        return None\n    step = (",
         "without a quorum the membership is decided by what nobody knows",
     ),
     # The second look at what nothing undoes.

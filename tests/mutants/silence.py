@@ -141,14 +141,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    blocked.tried_again,\n",
+        "    blocked.restarted_etcd,\n",
         "",
         "that data is damaged before the cluster has formed comes and goes with each crash",
     ),
     Mutant(
         "membership/planner.py",
-        "    blocked.tried_again,\n    blocked.unreadable,\n",
-        "    blocked.unreadable,\n    blocked.tried_again,\n",
+        "    blocked.restarted_etcd,\n    blocked.unreadable_volume,\n",
+        "    blocked.unreadable_volume,\n    blocked.restarted_etcd,\n",
         "a volume that cannot be read takes turns with damaged data at each crash",
     ),
     Mutant(

@@ -121,7 +121,7 @@ MUTANTS: Final = [
     Mutant(
         "membership/planner.py",
         "    space.reclaim,\n",
-        "    space.reclaim,\n    space.awaited,\n",
+        "    space.reclaim,\n    space.running_backup,\n",
         "what a human has to mend is not told while a backup runs",
     ),
     Mutant(

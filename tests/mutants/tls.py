@@ -70,7 +70,7 @@ MUTANTS: Final = [
     Mutant(
         "membership/planner.py",
         "    _tls_back,\n",
-        "    switch.go_back,\n",
+        "    switch.towards_plaintext,\n",
         "TLS is turned off by a template that is refused, and all else waits for that",
     ),
     Mutant(
@@ -81,7 +81,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    switch.as_run,\n",
+        "    switch.correct_record,\n",
         "",
         "a Secret of before has members restarted that nobody finds any more",
     ),

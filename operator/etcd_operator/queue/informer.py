@@ -62,7 +62,7 @@ LEAVE_SECONDS = float(WATCH_SECONDS)
 """How long LISTs must be refused before the objects are dropped. Then the refusal is not a brief
 one, and every watch that began before it has ended."""
 
-LESSER = frozenset({DISRUPTION_BUDGETS, NETWORK_POLICIES})
+OPTIONAL = frozenset({DISRUPTION_BUDGETS, NETWORK_POLICIES})
 """Resources that clusters can do without if they may not be read."""
 
 FIRST_RETRY = 1.0
@@ -97,7 +97,7 @@ class Informer:
         self._due: set[Scope] = set()
         self._refused: dict[str, float] = {}
         """Since when a path may not be read. Often its namespace was deleted together with the
-        Role, or it is one of LESSER."""
+        Role, or it is one of OPTIONAL."""
 
         self._newest: dict[Scope, int] = {}
         """The highest resourceVersion of a completed LIST."""
@@ -190,7 +190,7 @@ class Informer:
         try:
             return await self._list(scope)
         except Rejected as error:
-            if not error.forbidden or (scope.namespace is None and scope.resource not in LESSER):
+            if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
@@ -206,7 +206,7 @@ class Informer:
         Their deletion would not be noticed: passes over deleted clusters would go on forever, and
         the store would keep old disruption budgets and network policies.
         """
-        if resource.group != ETCD_CLUSTERS.group and resource not in LESSER:
+        if resource.group != ETCD_CLUSTERS.group and resource not in OPTIONAL:
             return
         if owners := self._store.drop(resource, namespace):
             log.warning(

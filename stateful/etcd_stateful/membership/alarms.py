@@ -90,4 +90,4 @@ def _groups(seen: Observation) -> str:
 
 def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:
     words = f"the {alarm.kind} alarm of member {to_hex(alarm.member_id)} is over: {why}"
-    return changes.ask(seen, lambda asked: DisarmAlarm(asked, alarm, words))
+    return changes.request(seen, lambda asked: DisarmAlarm(asked, alarm, words))

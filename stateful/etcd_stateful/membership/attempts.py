@@ -33,7 +33,7 @@ LATE_SECONDS: Final = 120.0
 something is wrong."""
 
 
-def as_edited(seen: Observation) -> Step | None:
+def rewrite_record(seen: Observation) -> Step | None:
     """Rewrites the record if the spec has changed since, and nothing was created from it yet.
 
     No ledger entry means that no ticket was handed out: the entry is written first, and this write
@@ -43,7 +43,7 @@ def as_edited(seen: Observation) -> Step | None:
     if not _may_start_over(record) or record.issued or _has_left_traces(seen):
         return None
     if (source := seen.cluster.restore) is not None:
-        return bootstrap_source.begin_after_all(seen, source, _as_new(seen.cluster))
+        return bootstrap_source.switch_to_backup(seen, source, _as_new(seen.cluster))
     following = _next_attempt(seen, max(seen.replicas, seen.cluster.size))
     if not _differs(seen, following):
         return None
@@ -51,7 +51,7 @@ def as_edited(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, following, reason, final=True)
 
 
-def without_backup(seen: Observation) -> Step | None:
+def late_backup(seen: Observation) -> Step | None:
     """Holds if the spec names a backup too late. Asked before this attempt gets any further: an
     empty cluster must not form in place of the backup (I11)."""
     said = _backup_in_words(seen)
@@ -87,7 +87,7 @@ def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
     return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)
 
 
-def look_again(seen: Observation) -> Step | None:
+def recreate_unpullable(seen: Observation) -> Step | None:
     """Recreates a pod that has its ticket but cannot pull its image, after the spec was edited.
 
     `start` then says whether the volume is still empty, so that another attempt can begin. Not if
@@ -106,9 +106,9 @@ def look_again(seen: Observation) -> Step | None:
     return DeletePod.of(stuck[0], f"pod {stuck[0].name} is recreated: {words}")
 
 
-def not_taken(seen: Observation) -> Step | None:
+def late_edits(seen: Observation) -> Step | None:
     """Holds for an edit that came too late. Asked last, when there is nothing to do but wait."""
-    said = in_words(seen)
+    said = describe_late_edits(seen)
     pods = [seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))] if said else []
     troubled = [f"pod {pod.name}: {pod.trouble}" for pod in pods if pod and pod.trouble]
     if not troubled and not (pods and all(pod and pod.age > LATE_SECONDS for pod in pods)):
@@ -116,7 +116,7 @@ def not_taken(seen: Observation) -> Step | None:
     return Hold("BegunOtherwise", "; ".join((said, *troubled)))
 
 
-def in_words(seen: Observation) -> str:
+def describe_late_edits(seen: Observation) -> str:
     """The edits that came too late for a cluster that is still forming; empty if there are none."""
     record, cluster = recorded(seen), seen.cluster
     if not _may_start_over(record):
@@ -130,8 +130,8 @@ def in_words(seen: Observation) -> str:
     if cluster.size != len(record.members):
         began = len(record.members)
         said.append(f"spec.size says {cluster.size}, but the cluster began with {began}")
-    for name, one, other in links.edited(cluster):
-        wanted, begun = links.in_words(other), links.in_words(one)
+    for name, one, other in links.differences(cluster):
+        wanted, begun = links.describe(other), links.describe(one)
         said.append(f"spec.TLS asks for {wanted} for {name}, but they began with {begun}")
     if not said:
         return ""

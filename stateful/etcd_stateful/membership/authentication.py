@@ -85,8 +85,9 @@ def denied(seen: Observation) -> Hold | None:
     )
 
 
-def go_on(seen: Observation) -> Step | None:
-    """The next step towards what is declared; None also if that is impossible (see `held`)."""
+def advance(seen: Observation) -> Step | None:
+    """The next step towards what is declared; None also if that is impossible (`why_not_applied`
+    says why)."""
     auth = seen.cluster.auth
     if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
         return None
@@ -106,7 +107,7 @@ def go_on(seen: Observation) -> Step | None:
     )
 
 
-def held(seen: Observation) -> Hold | None:
+def why_not_applied(seen: Observation) -> Hold | None:
     """Says why `spec.auth` is not carried out. Asked last: nothing waits for it."""
     auth = seen.cluster.auth
     if auth is None:

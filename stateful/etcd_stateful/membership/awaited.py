@@ -9,7 +9,7 @@ from etcd_stateful.membership.steps import Step, Wait
 from etcd_stateful.observed.pods import Pod
 
 
-def every_pod_serves(seen: Observation) -> Step | None:
+def unserving_pod(seen: Observation) -> Step | None:
     """Waits for the pod that holds up the others; None once all pods and all voters serve."""
     idle = _waiting_for_image(seen)
     waits = [
@@ -19,20 +19,20 @@ def every_pod_serves(seen: Observation) -> Step | None:
         if ordinal not in idle
     ]
     if not waits:
-        return every_voter_serves(seen)
+        return silent_voter(seen)
     ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
-    return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))
+    return going_back.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
 def _waiting_for_image(seen: Observation) -> set[int]:
     """Ordinals without a member: they are grown after a rolling restart has proven their image."""
-    if roll.is_over(seen):
+    if roll.is_complete(seen):
         return set()
     vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
     return {seat.ordinal for seat in vacant}
 
 
-def every_voter_serves(seen: Observation) -> Step | None:
+def silent_voter(seen: Observation) -> Step | None:
     """Waits for the member of a Ready pod. Ready only says that the last probe passed; the member's
     own answer says whether it serves now."""
     if not is_latched(seen):

@@ -38,7 +38,7 @@ def cannot_form(seen: Observation) -> Step | None:
     )
 
 
-def starts(seen: Observation) -> Step | None:
+def in_start(seen: Observation) -> Step | None:
     """Says why pods cannot get a ticket, and recreates a pod whose claim is being deleted."""
     steps = (
         _claim_missing(seen, pod) or _unusable_volume(seen, pod) for pod in _expected_pods(seen)
@@ -68,14 +68,14 @@ def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
     )
 
 
-def tried_again(seen: Observation) -> Step | None:
+def restarted_etcd(seen: Observation) -> Step | None:
     """Asked late: etcd was restarted and may still come up, so it must not hold up anything
     else."""
     again = (pod for pod in _expected_pods(seen) if pod.tried_again)
     return next((step for pod in again if (step := _damaged(seen, pod, pod.damage))), None)
 
 
-def unreadable(seen: Observation) -> Step | None:
+def unreadable_volume(seen: Observation) -> Step | None:
     """Asked after everything that needs the user: a volume may become readable again by itself."""
     for pod in _expected_pods(seen):
         if pod.finding and pod.finding.found == "unreadable":
@@ -123,6 +123,6 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     return ", or ".join(ways)
 
 
-def unformed(seen: Observation) -> Step | None:
+def first_quorum(seen: Observation) -> Step | None:
     """Waits for the first linearizable answer, when every pod serves."""
     return None if is_latched(seen) else Wait("a quorum to answer for the first time")

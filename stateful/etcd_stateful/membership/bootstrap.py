@@ -77,7 +77,7 @@ def _begin(seen: Observation, name: str) -> Step:
         )
     cluster, size = seen.cluster, seen.cluster.size
     if cluster.restore is not None:
-        return bootstrap_source.begin(seen, cluster.restore, version)
+        return bootstrap_source.first_record(seen, cluster.restore, version)
     peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
@@ -91,7 +91,7 @@ def running_version(seen: Observation) -> Version:
     return noted or live or seen.cluster.version
 
 
-def as_running(seen: Observation) -> EtcdCluster:
+def at_running_version(seen: Observation) -> EtcdCluster:
     """The declared cluster, but with the version that pods run or will run next."""
     return replace(seen.cluster, version=running_version(seen))
 
@@ -101,7 +101,7 @@ def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
     return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}
 
 
-def one_cluster(seen: Observation) -> Step | None:
+def two_clusters(seen: Observation) -> Step | None:
     """Holds if two etcd clusters answer: a step could reach either one."""
     record = recorded(seen)
     if others := remembered.answering(seen) - {record.cluster_id}:
@@ -125,7 +125,7 @@ def latch(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, records.latch(record), reason)
 
 
-def is_of_before(seen: Observation, pod: Pod) -> bool:
+def is_of_past_epoch(seen: Observation, pod: Pod) -> bool:
     """Whether the pod was created for an epoch that a recovery or a restore has ended: it must not
     get a ticket."""
     return pod.epoch is not None and pod.epoch < recorded(seen).epoch

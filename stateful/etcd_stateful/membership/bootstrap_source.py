@@ -38,7 +38,7 @@ def wanted_backup(seen: Observation) -> str:
     return asked.name
 
 
-def begin(seen: Observation, source: Source, version: str) -> Step:
+def first_record(seen: Observation, source: Source, version: str) -> Step:
     """The first record of a cluster that starts from a backup, once the backup is known."""
     found = _found(seen, source)
     if isinstance(found, Wait | Hold):
@@ -49,7 +49,7 @@ def begin(seen: Observation, source: Source, version: str) -> Step:
     return CreateSecret(naming.start_secret(seen.cluster.name), record, words)
 
 
-def begin_after_all(seen: Observation, source: Source, cluster: EtcdCluster) -> Step:
+def switch_to_backup(seen: Observation, source: Source, cluster: EtcdCluster) -> Step:
     """The new record of a cluster that began without a backup, if nothing was created from it
     yet."""
     found = _found(seen, source)
@@ -62,7 +62,7 @@ def begin_after_all(seen: Observation, source: Source, cluster: EtcdCluster) -> 
     return WriteBootstrap.of(seen, record, words, final=True)
 
 
-def place(seen: Observation, source: Source) -> Store | Step:
+def location(seen: Observation, source: Source) -> Store | Step:
     """Where the backup is, from the record; or the step that has to come first to know it."""
     if isinstance(source, Store):
         return source
@@ -77,7 +77,7 @@ def place(seen: Observation, source: Source) -> Store | Step:
     return WriteBootstrap.of(seen, replace(record, chosen=chosen), words)
 
 
-def whose(seen: Observation) -> str:
+def described(seen: Observation) -> str:
     """Which EtcdBackup names the store, for a message; empty if the cluster itself does."""
     asked = seen.cluster.restore
     if not isinstance(asked, BackupRef):

@@ -25,7 +25,7 @@ def min_available(seen: Observation) -> int:
     return live or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
 
 
-def most_members(seen: Observation) -> int:
+def max_members(seen: Observation) -> int:
     """The most members that the live budget allows for: how many the list may have had when it was
     last seen. 0 without a budget."""
     live = _live(seen)
@@ -37,13 +37,13 @@ def _live(seen: Observation) -> int | None:
     return least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
 
 
-def is_lowered(live: Live, wanted: Manifest) -> bool:
+def allows_more_evictions(live: Live, wanted: Manifest) -> bool:
     """Whether the wanted budget allows more evictions than the live one."""
     before = least_of(dict(live))
     return before is None or wanted["spec"]["minAvailable"] < before
 
 
-def keeps(seen: Observation, members: int) -> bool:
+def protects(seen: Observation, members: int) -> bool:
     """Whether the live budget protects a quorum of this many members.
 
     It may not: the budget may be stuck in deletion, or the API server may refuse the write that

@@ -61,7 +61,7 @@ def provided_needs(seen: Observation) -> tuple[Need, ...]:
     declared, listed or running, also while the cluster shrinks."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
     used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
-    used += in_place_request.ordinals(seen)
+    used += in_place_request.successor_ordinals(seen)
     members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
     return provided(seen.cluster, min(members, naming.MAX_SIZE))
 
@@ -109,7 +109,7 @@ def _turns_back(seen: Observation, following: Links) -> bool:
     return (following.peer.level, following.client.level) < (has.peer.level, has.client.level)
 
 
-def besides(held: Hold, step: Step) -> Step:
+def combine(held: Hold, step: Step) -> Step:
     """The hold for certificates in place of a wait, and before another hold: unusable certificates
     may be the cause. A write goes first."""
     match step:
@@ -123,7 +123,7 @@ def besides(held: Hold, step: Step) -> Step:
 
 def _before_the_latch(seen: Observation) -> Hold | None:
     held = None if is_latched(seen) else unusable(seen)
-    edited = attempts.in_words(seen) if held else ""
+    edited = attempts.describe_late_edits(seen) if held else ""
     return replace(held, message=f"{held.message}. {edited}") if held and edited else held
 
 
@@ -205,7 +205,7 @@ def _issue(
     version = found.resource_version if found else ""
     words = f"certificate in Secret {need.secret} {reason}"
     if need.role == "authority":
-        first = max(1, rotation.wished(seen, need.secret))
+        first = max(1, rotation.requested_generation(seen, need.secret))
         return IssueCertificate(need, version, words, generation=first)
     above = _authority_of(seen, need)
     authority = rotation.find(seen, above.secret, above.role)
@@ -220,7 +220,7 @@ def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 
-def cannot_ask(seen: Observation) -> Step | None:
+def no_client_certificate(seen: Observation) -> Step | None:
     """Holds if members seem silent only because the operator has no client certificate, and cannot
     issue one because its authority is lost."""
     known = seen.certificates

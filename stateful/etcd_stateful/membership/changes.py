@@ -59,7 +59,7 @@ def _host(seen: Observation, ordinal: int) -> str:
     return seen.cluster.host(ordinal) if encrypted else ""
 
 
-def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:
+def request(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:
     """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
     return NO_LEADER if asked is None else change(asked)
@@ -73,7 +73,7 @@ def remove(seen: Observation, seat: Seat, why: str) -> EtcdChange | Wait:
         return step
     member = seat.member.member_id
     words = f"{seat.name} ({to_hex(member)}) is removed: {why}"
-    return ask(seen, lambda asked: MemberRemove(asked, member, words))
+    return request(seen, lambda asked: MemberRemove(asked, member, words))
 
 
 def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:

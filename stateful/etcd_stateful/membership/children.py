@@ -37,17 +37,17 @@ Postponable = ApplyChild | TouchStatefulSet | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 
-_LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
+_OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
 
 
-def vital(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+def required(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
     """The objects that pods need to start and to find each other."""
     yield seen.headless_service, headless_service(seen.cluster)
     yield seen.stateful_set, _stateful_set(seen)
 
 
-def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+def optional(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
     """The objects that members can form a cluster and serve without, as far as they are due."""
     if seen.operator is not None:
         yield seen.network_policy, network_policy(seen.cluster, seen.operator)
@@ -56,14 +56,14 @@ def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
         yield seen.disruption_budget, budget.manifest(seen)
 
 
-def is_lesser(seen: Observation, kind: str, name: str) -> bool:
+def is_optional(seen: Observation, kind: str, name: str) -> bool:
     """Whether members can do without this object. Once the cluster has formed, that is also true of
     the applications' client certificate, and of the cert-manager Certificates: their first results
     are in use by then."""
     if kind in ("Certificate", "Secret"):
         shown = naming.client_certificate(seen.cluster.name)
         return is_latched(seen) and (name == shown or name in issued.names(seen))
-    return kind in _LESSER or name == naming.client_service(seen.cluster.name)
+    return kind in _OPTIONAL or name == naming.client_service(seen.cluster.name)
 
 
 def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
@@ -84,7 +84,7 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
     return None
 
 
-def going(seen: Observation) -> Wait | None:
+def being_deleted(seen: Observation) -> Wait | None:
     """Waits for an object that is being deleted. Asked late, because a finalizer may keep it for
     ever, and members do without it."""
     issued_ones = seen.certificates.issued.values() if seen.certificates else ()
@@ -129,7 +129,7 @@ def may_wait(seen: Observation, step: Step) -> bool:
         return False
     if step.kind == "StatefulSet":
         return _is_like(seen, step.manifest)
-    return is_lesser(seen, step.kind, step.name)
+    return is_optional(seen, step.kind, step.name)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
@@ -153,7 +153,7 @@ def put_off(seen: Observation) -> list[ApplyChild]:
     """The writes that are due, but have just failed and are retried later."""
     if not seen.put_off or seen.bootstrap is None:
         return []  # what is due depends on the record, which is written first
-    wanted = (*vital(seen), *lesser(seen), *issued.children(seen))
+    wanted = (*required(seen), *optional(seen), *issued.children(seen))
     steps = (put_back(live, manifest) for live, manifest in wanted)
     return [step for step in steps if isinstance(step, ApplyChild) and is_put_off(seen, step)]
 
@@ -185,7 +185,7 @@ def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:
 
 def _stateful_set(seen: Observation) -> Manifest:
     manifest = stateful_set(
-        bootstrap.as_running(seen),
+        bootstrap.at_running_version(seen),
         replicas=replicas.wanted(seen),
         operator_image=seen.operator_image,
         epoch=recorded(seen).epoch,
@@ -207,6 +207,6 @@ def _takes_away(live: Live, manifest: Manifest) -> bool:
             fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]
             return bool(fewer or version_of(live) != version_of(manifest))
         case "PodDisruptionBudget":
-            return budget.is_lowered(live, manifest)
+            return budget.allows_more_evictions(live, manifest)
         case _:
             return False

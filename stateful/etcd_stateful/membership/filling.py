@@ -81,7 +81,7 @@ def name_taken(job: Job) -> Hold:
     )
 
 
-def late(seen: Observation) -> Step | None:
+def delete_unneeded_job(seen: Observation) -> Step | None:
     """Deletes a Job that nothing needs any more. A create request can be carried out long after it
     was sent; the Job's pod then waits for a claim by name, and would fill any claim of that
     name."""
@@ -93,7 +93,7 @@ def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) ->
     """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
     if job.stranger:
         return name_taken(job)
-    made = job_hash(bootstrap.as_running(seen), filling.store)
+    made = job_hash(bootstrap.at_running_version(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
         return DeleteJob.of(job, f"Job {job.name} is recreated: the spec has been edited")
     if job.claim_uid != claim.uid:
@@ -119,7 +119,7 @@ def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
     if step := wait_for_occupants(seen):
         return step
     manifest = restore_job(
-        bootstrap.as_running(seen),
+        bootstrap.at_running_version(seen),
         filling.record,
         filling.store,
         claim_uid=claim.uid,

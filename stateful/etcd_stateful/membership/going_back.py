@@ -7,7 +7,7 @@
     up, during a downgrade     while a voter answers that runs the higher minor, or while no quorum
                                answers: the higher minor can read the data of the lower one
 
-Any other change waits until every member serves (`upgrade.go_on`), and the user is told so.
+Any other change waits until every member serves (`upgrade.advance`), and the user is told so.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from etcd_stateful.membership.upgrade import (
     is_ready_to_go_down,
     minor_in,
     minor_of,
+    record_version,
     target,
     version_before,
-    write,
 )
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.observed.pods import Pod
@@ -46,12 +46,12 @@ def go_back(seen: Observation) -> Step | None:
         return None
     kept = before if minor_of(wanted) == minor_of(now) else None
     crossed = recorded(seen).crossed or minor_of(wanted) > minor_of(now)
-    return write(seen, wanted, kept or now, crossed=crossed)
+    return record_version(seen, wanted, kept or now, crossed=crossed)
 
 
 def _may_go(seen: Observation, wanted: Version, now: Version, before: Version | None) -> bool:
     if minor_of(wanted) == minor_of(now):
-        # If nothing fails and no change is under way, `upgrade.go_on` has its checks.
+        # If nothing fails and no change is under way, `upgrade.advance` has its checks.
         return before is not None or seen.etcd is None or _fails(seen)
     if before is None or minor_of(wanted) != minor_of(before):
         return False
@@ -62,7 +62,7 @@ def _may_go(seen: Observation, wanted: Version, now: Version, before: Version | 
     return seen.etcd is None if wanted > now else _never_ran(seen, now)
 
 
-def cross(seen: Observation) -> Step | None:
+def record_newer_format(seen: Observation) -> Step | None:
     """Records as soon as the data may have the newer format. Recreated pods no longer show it."""
     now, before = running_version(seen), version_before(seen)
     if not is_latched(seen) or before is None or minor_of(before) >= minor_of(now):
@@ -74,7 +74,7 @@ def cross(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, replace(record, crossed=True), words)
 
 
-def lowers_blindly(seen: Observation, made: Version | None) -> bool:
+def is_unsafe_downgrade(seen: Observation, made: Version | None) -> bool:
     """Whether a pod that was created for version `made` would next run a lower minor, on data that
     may have the higher minor's format.
 
@@ -85,13 +85,13 @@ def lowers_blindly(seen: Observation, made: Version | None) -> bool:
     if made is None or minor_of(made) <= minor_of(now) or survivor.halted(seen):
         return False
     if recorded(seen).untried:
-        return False  # the version was only assumed: the spec decides (`upgrade.try_another`)
+        return False  # the version was only assumed: the spec decides (`upgrade.replace_assumed`)
     if _any_runs(seen, now) or not any(_has_run_above(pod, now) for pod in seen.pods):
         return False
     return seen.etcd is None or not is_ready_to_go_down(seen, now)
 
 
-def besides(seen: Observation, step: Step | None) -> Step | None:
+def with_version_advice(seen: Observation, step: Step | None) -> Step | None:
     """The step; if pods fail, with what the user can do about the version added to its message."""
     if not is_latched(seen) or recorded(seen).untried:
         return step

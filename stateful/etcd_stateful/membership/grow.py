@@ -13,7 +13,7 @@ from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
 from etcd_stateful.observed.pods import Pod
 
 
-def lowest(seen: Observation) -> Step | None:
+def add_lowest(seen: Observation) -> Step | None:
     """Adds a learner at the lowest vacant ordinal that can have one (I2)."""
     if candidates := _candidates(seen):
         due = [seat for seat in candidates if _is_due(seen, seat)]
@@ -26,7 +26,7 @@ def _is_due(seen: Observation, seat: Seat) -> bool:
     """Whether the pod is old enough. If earlier members may have failed, there is a pause: each new
     member costs a volume and copies all data. A pod that has waited since the growth began is old
     enough."""
-    return seat.pod is not None and seat.pod.age >= retries.apart(seen, "Scaling", "Recovering")
+    return seat.pod is not None and seat.pod.age >= retries.pause(seen, "Scaling", "Recovering")
 
 
 def _pause(seat: Seat) -> Wait:
@@ -86,7 +86,7 @@ def _is_same_image(pod: Pod, other: Pod) -> bool:
 
 
 def _add(seen: Observation, seat: Seat) -> Step:
-    if seat.pod and (barred := upgrade.let_in(seen, seat.pod)):
+    if seat.pod and (barred := upgrade.step_before_joining(seen, seat.pod)):
         return barred
     voters = roster.voters(seen)
     serving = [one for one in voters if one.serves]
@@ -100,13 +100,13 @@ def _add(seen: Observation, seat: Seat) -> Step:
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
     others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
     besides = tuple(sorted(others))
-    return changes.ask(seen, lambda asked: MemberAddLearner(asked, url, words, besides))
+    return changes.request(seen, lambda asked: MemberAddLearner(asked, url, words, besides))
 
 
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:
     """Waits while the budget is too low for one more member and cannot be changed. The learner
     could not be promoted, and until then no other member could be replaced."""
     listed = len(seen.etcd.members) if seen.etcd else 0
-    if not budget.is_stuck(seen) or budget.keeps(seen, listed + 1):
+    if not budget.is_stuck(seen) or budget.protects(seen, listed + 1):
         return None
     return Wait(f"the PodDisruptionBudget to be changed again, before {seat.name} is added")

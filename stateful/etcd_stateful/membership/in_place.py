@@ -47,20 +47,20 @@ from etcd_stateful.records.successor import Successor, bump, raised_by, successo
 FAILED = "RestoreFailed"
 
 
-def go_on(seen: Observation) -> Step | None:
+def advance(seen: Observation) -> Step | None:
     """The next write of the restore. Its waits hold up nothing else until the pods are stopped."""
     step = next_step(seen)
     waits = isinstance(step, Wait) and not in_place_request.halted(seen)
     return None if isinstance(step, Hold) or waits else step
 
 
-def meanwhile(seen: Observation) -> Step | None:
+def without_quorum(seen: Observation) -> Step | None:
     """What the restore waits for while no quorum answers: it may be the way out of that."""
     step = next_step(seen) if seen.etcd is None else None
     return step if isinstance(step, Wait) else None
 
 
-def awaited(seen: Observation) -> Step | None:
+def report(seen: Observation) -> Step | None:
     """What the restore waits for, or why it is not carried out. Asked late."""
     step = next_step(seen)
     return step if isinstance(step, Wait | Hold) else None
@@ -134,7 +134,7 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
         return Wait(f"claim {claim.name} to be gone", soon=True)
     if claim.damage:
         return leftovers.damaged_record(claim)
-    if claim.record is None or in_place_request.is_successors(seen, claim):
+    if claim.record is None or in_place_request.is_successors_claim(seen, claim):
         return None
     if _is_deletable(seen, taking, claim):
         words = f"claim {claim.name} is deleted: it was created for an earlier restore"
@@ -198,7 +198,7 @@ def _is_deletable(seen: Observation, taking: Successor, claim: Claim) -> bool:
     )
 
 
-def settle(seen: Observation) -> Step | None:
+def clean_up(seen: Observation) -> Step | None:
     """After the takeover: deletes the old claims, but not before the restored cluster serves."""
     record = recorded(seen)
     if not record.retired or not is_latched(seen):
@@ -213,7 +213,7 @@ def settle(seen: Observation) -> Step | None:
             words = f"claim {claim.name} is deleted: the cluster that replaced its own serves"
             return DeleteClaim.of(claim, words)
     if old:
-        return None  # their pods are recreated (`replace.remains`)
+        return None  # their pods are recreated (`replace.delete_remains`)
     words = "the restored cluster serves; new members join it"
     return WriteBootstrap.of(seen, replace(record, retired=()), words)
 

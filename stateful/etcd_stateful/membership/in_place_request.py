@@ -85,7 +85,7 @@ def is_foreign(seen: Observation, claim: Claim) -> bool:
     return claim.cluster_uid != seen.cluster.uid
 
 
-def ordinals(seen: Observation) -> frozenset[int]:
+def successor_ordinals(seen: Observation) -> frozenset[int]:
     """The ordinal where a successor has or will have its first volume."""
     record = seen.bootstrap
     if record and record.successor:
@@ -114,10 +114,10 @@ def current(seen: Observation) -> Successor | None:
 def is_filled(seen: Observation, taking: Successor) -> bool:
     """Whether the record says that this very claim has been filled."""
     claim = seen.claim(taking.ordinal)
-    return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))
+    return bool(claim and taking.claim == claim.uid and is_successors_claim(seen, claim))
 
 
-def is_successors(seen: Observation, claim: Claim) -> bool:
+def is_successors_claim(seen: Observation, claim: Claim) -> bool:
     """Whether the claim is usable and recorded for the successor's first member."""
     record, taking = recorded(seen), recorded(seen).successor
     if taking is None or claim.deleting or claim.phase == "Lost":

@@ -109,7 +109,7 @@ def names(seen: Observation) -> frozenset[str]:
     return frozenset(as_issued(need).secret for need in needs.issued(seen.cluster))
 
 
-def go_on(seen: Observation) -> Step | None:
+def take_next(seen: Observation) -> Step | None:
     """Takes the next certificate into use. Asked before the StatefulSet, whose pods mount it."""
     links = list(_links(seen))
     if not is_latched(seen) and (step := _awaited(seen, links)):
@@ -117,7 +117,7 @@ def go_on(seen: Observation) -> Step | None:
     return next((step for link in links if (step := _of_link(seen, link))), None)
 
 
-def held(seen: Observation) -> Step | None:
+def problems(seen: Observation) -> Step | None:
     """Holds for problems of a cluster that has formed. Asked last: its present certificates remain
     valid."""
     links = list(_links(seen))

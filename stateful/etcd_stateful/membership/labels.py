@@ -32,6 +32,6 @@ def due(seen: Observation) -> list[tuple[Pod, Note]]:
         (pod, note)
         for seat in roster.voters(seen)
         if seat.serves and (pod := seat.pod) and seat.member
-        if (note := Note(to_hex(seat.member.member_id), trusted.to_note(seen, pod)))
+        if (note := Note(to_hex(seat.member.member_id), trusted.noted(seen, pod)))
         != Note(pod.labelled, pod.noted_trust)
     ]

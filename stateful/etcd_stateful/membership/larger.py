@@ -104,7 +104,7 @@ def lacks_room(seen: Observation, claim: Claim | None) -> bool:
     return capacity is not None and capacity < ROOM * largest
 
 
-def outcome(seen: Observation) -> Step | None:
+def not_expanded(seen: Observation) -> Step | None:
     """Says which volumes cannot be expanded, and which have yet to be."""
     if fixed := tuple(claim for claim in unrequested(seen) if claim.fixed):
         return _not_expandable(seen, fixed)

@@ -33,7 +33,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    if _is_ready(seen, seat) and budget.keeps(seen, _listed(seen)):
+    if _is_ready(seen, seat) and budget.protects(seen, _listed(seen)):
         return _promote(seen, seat.name, seat.member)
     why = _why_too_slow(seen, seat)
     return changes.remove(seen, seat, why) if why else None
@@ -102,4 +102,4 @@ def _keeps_quorum(seen: Observation) -> bool:
 
 def _promote(seen: Observation, name: str, learner: Member) -> Step:
     words = f"{name} has caught up and may vote"
-    return changes.ask(seen, lambda asked: MemberPromote(asked, learner.member_id, words))
+    return changes.request(seen, lambda asked: MemberPromote(asked, learner.member_id, words))

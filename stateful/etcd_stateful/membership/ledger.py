@@ -17,7 +17,7 @@ MANY: Final = 200
 """Up to this many entries (about 18 KB) all are kept, as they show what has happened."""
 
 
-def kept(seen: Observation) -> Bootstrap:
+def pruned(seen: Observation) -> Bootstrap:
     """The record; if its ledger is long, without the tickets of members that no longer exist.
 
     After the latch only members on the linearizable member list get tickets, and a removed member

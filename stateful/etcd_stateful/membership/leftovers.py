@@ -23,7 +23,7 @@ def left_behind(seen: Observation) -> tuple[Claim, ...]:
     )
 
 
-def before_anything(seen: Observation) -> Step | None:
+def claims_of_another_cluster(seen: Observation) -> Step | None:
     """Asked before the cluster begins; after that, `start` itself keeps foreign data out.
 
     A formed cluster whose StatefulSet is gone has begun: it gets a new one, whatever claims there
@@ -58,7 +58,7 @@ def is_removed_members(seen: Observation, claim: Claim) -> bool:
     )
 
 
-def of_removed_members(seen: Observation) -> Step | None:
+def delete_claims_of_removed(seen: Observation) -> Step | None:
     """Deletes claims of removed members beyond the replicas: a later pod must not find old data."""
     for claim in seen.claims:
         if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):
@@ -71,7 +71,7 @@ def of_removed_members(seen: Observation) -> Step | None:
     return None
 
 
-def stopping(seen: Observation) -> Step | None:
+def surplus_pods(seen: Observation) -> Step | None:
     """Waits for pods beyond the replicas. Until they have stopped, their claims stay (F5)."""
     names = [pod.name for pod in seen.pods if pod.ordinal >= seen.replicas]
     return Wait(f"pods {', '.join(names)}, no longer needed, to stop") if names else None
@@ -121,7 +121,7 @@ def _ways_on(old: tuple[Claim, ...]) -> Hold:
     )
 
 
-def damaged(seen: Observation) -> Step | None:
+def damaged_claim(seen: Observation) -> Step | None:
     """Holds for a claim whose record cannot be trusted: edited by hand, restored or cloned.
 
     A claim that is being deleted is skipped. It stays until its pod is gone, and the pod stays

@@ -99,11 +99,11 @@ def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:
     return frozenset(f"{scheme}://{host}" for scheme in schemes for host in hosts)
 
 
-def changed(seen: Observation) -> Step | None:
+def unsupported_edit(seen: Observation) -> Step | None:
     """Holds for an edit of TLS that cannot be carried out. Everything else goes on."""
     said = [
-        f"{name} have {in_words(one)}, but spec.TLS asks for {in_words(other)}"
-        for name, one, other in edited(seen.cluster)
+        f"{name} have {describe(one)}, but spec.TLS asks for {describe(other)}"
+        for name, one, other in differences(seen.cluster)
         if one.towards(other) is None
     ]
     if not said:
@@ -121,14 +121,14 @@ def changed(seen: Observation) -> Step | None:
     return Hold("TLSCannotChange", f"{'; '.join(said)}. {way}")
 
 
-def edited(cluster: EtcdCluster) -> Iterator[tuple[str, Link, Link]]:
+def differences(cluster: EtcdCluster) -> Iterator[tuple[str, Link, Link]]:
     """For each link that differs from the spec: its name, what it is, what it should be."""
     has, asked = cluster.links, requested(cluster)
     both = (("peers", has.peer, asked.peer), ("clients", has.client, asked.client))
     return (link for link in both if link[1] != link[2])
 
 
-def in_words(link: Link) -> str:
+def describe(link: Link) -> str:
     half = " beside plaintext" if link.between else ""
     if link.mode == "Static":
         secrets = " and ".join(name for name in (link.secret, link.operator) if name)

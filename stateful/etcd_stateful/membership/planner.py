@@ -82,7 +82,7 @@ def decide(seen: Observation) -> Step:
     if held is None or seen.cluster.paused:
         asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
         return next((step for ask in asked if (step := ask(seen)) is not None), Settled())
-    return certificates.besides(held, _without_starts(seen))
+    return certificates.combine(held, _without_starts(seen))
 
 
 def _without_starts(seen: Observation) -> Step:
@@ -107,10 +107,10 @@ def _paused(seen: Observation) -> Step | None:
 
 def _names_taken(seen: Observation) -> Step | None:
     """Holds if an object of another owner has a name that the cluster needs (I10)."""
-    vital = [foreign for foreign in seen.foreign if not _is_lesser(seen, foreign)]
-    if passing := next((foreign for foreign in vital if foreign.passing), None):
+    required = [foreign for foreign in seen.foreign if not _is_optional(seen, foreign)]
+    if passing := next((foreign for foreign in required if foreign.passing), None):
         return Wait(f"{passing.kind} {passing.name} of {passing.owner} to be gone")
-    return _name_taken(vital[0]) if vital else None
+    return _name_taken(required[0]) if required else None
 
 
 def _name_taken(foreign: Foreign) -> Hold:
@@ -123,8 +123,8 @@ def _name_taken(foreign: Foreign) -> Hold:
 
 def _children(seen: Observation) -> Step | None:
     """Restores children that were deleted or changed. The version stays as it is (I9)."""
-    step = _put_back(seen, children.vital(seen))
-    return step or _put_back(seen, children.lesser(seen), waits=False)
+    step = _put_back(seen, children.required(seen))
+    return step or _put_back(seen, children.optional(seen), waits=False)
 
 
 def _put_back(
@@ -160,7 +160,7 @@ def _is_held(seen: Observation, step: Step) -> bool:
         return False
     if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
         live = seen.stateful_set
-        if live and going_back.lowers_blindly(seen, version_of(live)):
+        if live and going_back.is_unsafe_downgrade(seen, version_of(live)):
             return True
         if _is_edited(seen, step) and _of_version(seen) is not None:
             return True
@@ -190,9 +190,9 @@ def _predecessors(seen: Observation) -> Step | None:
     return Wait(f"pods {', '.join(seen.predecessors)} of the StatefulSet before to stop")
 
 
-def _lesser_name_taken(seen: Observation) -> Step | None:
+def _optional_name_taken(seen: Observation) -> Step | None:
     """The same as `_names_taken`, for names that members do without. So it is asked last."""
-    taken = next((foreign for foreign in seen.foreign if _is_lesser(seen, foreign)), None)
+    taken = next((foreign for foreign in seen.foreign if _is_optional(seen, foreign)), None)
     if taken is None:
         return None
     if taken.passing:
@@ -200,8 +200,8 @@ def _lesser_name_taken(seen: Observation) -> Step | None:
     return _name_taken(taken)
 
 
-def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
-    return children.is_lesser(seen, foreign.kind, foreign.name)
+def _is_optional(seen: Observation, foreign: Foreign) -> bool:
+    return children.is_optional(seen, foreign.kind, foreign.name)
 
 
 def _tls_back(seen: Observation) -> Step | None:
@@ -209,15 +209,15 @@ def _tls_back(seen: Observation) -> Step | None:
     now, or is kept until the version has changed. If certificates are unusable, plaintext is a way
     out. So this is not one of `_Edits`, and does not wait for the version then."""
     waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
-    return None if waits or children.is_template_put_off(seen) else switch.go_back(seen)
+    return None if waits or children.is_template_put_off(seen) else switch.towards_plaintext(seen)
 
 
 def _version_first(seen: Observation) -> Step | None:
     """Changes the version first if an edit changes the version and other fields: the old version
     must not get an option that only the new one knows, and one restart is then enough for both.
 
-    If the change has to wait, `upgrade.go_on` reports that later. Until then the StatefulSet keeps
-    its template (`version_first`).
+    If the change has to wait, `upgrade.advance` reports that later. Until then the StatefulSet
+    keeps its template (`version_first`).
     """
     step = _of_version(seen)
     return None if isinstance(step, Wait) else step
@@ -231,9 +231,9 @@ def _of_version(seen: Observation) -> Step | None:
         return None  # the template does not have the recorded version yet
     every = roster.seats(seen)
     at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
-    if not at_rest or not roll.is_over(seen) or awaited.every_pod_serves(seen):
+    if not at_rest or not roll.is_complete(seen) or awaited.unserving_pod(seen):
         return None
-    return upgrade.go_on(seen)
+    return upgrade.advance(seen)
 
 
 def _no_quorum(seen: Observation) -> Step | None:
@@ -241,8 +241,10 @@ def _no_quorum(seen: Observation) -> Step | None:
     a member list that a quorum agrees on."""
     if seen.etcd:
         return None
-    step = blocked.starts(seen) or certificates.cannot_ask(seen) or quorum.missing(seen)
-    return going_back.besides(seen, step)
+    step = (
+        blocked.in_start(seen) or certificates.no_client_certificate(seen) or quorum.missing(seen)
+    )
+    return going_back.with_version_advice(seen, step)
 
 
 def _unknown_members(seen: Observation) -> Step | None:
@@ -266,60 +268,60 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _names_taken,
     # Which cluster this is. Everything below reads the bootstrap record, so nothing starts without
     # it, or while claims hold the data of another cluster (I11).
-    leftovers.before_anything,
+    leftovers.claims_of_another_cluster,
     bootstrap.secret,
-    bootstrap.one_cluster,
-    attempts.as_edited,
+    bootstrap.two_clusters,
+    attempts.rewrite_record,
     # Pods of a deleted StatefulSet, and a record that contradicts the live one, before anything is
     # rendered from the record.
     _predecessors,
-    switch.as_run,
-    upgrade.as_run,
+    switch.correct_record,
+    upgrade.correct_record,
     # Secrets that pods mount, before the pods.
-    _Edits(rotation.turn),
+    _Edits(rotation.advance),
     _asked_of_issuer,
-    issued.go_on,
+    issued.take_next,
     certificates.of_members,
     # Leftovers of Jobs and removed members, before a new pod can use them.
-    filling.late,
-    leftovers.of_removed_members,
+    filling.delete_unneeded_job,
+    leftovers.delete_claims_of_removed,
     # The way back from a failed upgrade. Before the template is written, and before everything that
     # needs a quorum: the version may be the reason that there is none.
     _Edits(going_back.go_back),
-    going_back.cross,
+    going_back.record_newer_format,
     # The objects of the cluster. The number of replicas is recorded first, or a deleted StatefulSet
     # would come back with pods for removed members (I5). The version is changed before the rest of
     # an edit.
-    _Starts(replicas.keep),
+    _Starts(replicas.record),
     _children,
-    _Starts(stalled.wake),
+    _Starts(stalled.touch),
     _Edits(_version_first),
     larger.next_claim,
     # Operations that write data to a volume while no pod may use it: a restore, a restore in place,
     # a recovery.
     restore.carry_out,
-    in_place.go_on,
+    in_place.advance,
     certificates.of_clients,
     recovery.carry_out,
     # Pods that wait in `start`. The latch comes before the tickets: no ticket of kind `new` is
     # handed out once a quorum has answered (I4).
-    leftovers.damaged,
-    attempts.without_backup,
+    leftovers.damaged_claim,
+    attempts.late_backup,
     bootstrap.latch,
     recovery.decline,
     _Starts(tickets.hand_out),
-    upgrade.tried,
+    upgrade.confirm_assumed,
     # No ticket is due, but the cluster has not formed, or its version is only a guess.
     attempts.another_attempt,
     blocked.cannot_form,
-    attempts.look_again,
-    _Edits(upgrade.try_another),
+    attempts.recreate_unpullable,
+    _Edits(upgrade.replace_assumed),
     # Remedies for pods that do not serve. None of them needs a quorum.
     _tls_back,
-    roll.unready,
+    roll.restart_unready,
     recovery.refused,
-    in_place.settle,
-    in_place.meanwhile,
+    in_place.clean_up,
+    in_place.without_quorum,
     # After these three, a formed cluster has a member list that a quorum agrees on, and all members
     # on it are ours. Denied access comes first: members that deny it look as if they were silent.
     authentication.denied,
@@ -328,48 +330,48 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     # The membership, one change at a time (I2): first a change that is half done, then lost
     # members, and only then the size that the spec asks for.
     learner.promote_or_drop,
-    replace.lost_voter,
-    replace.remains,
+    replace.remove_lost_voter,
+    replace.delete_remains,
     alarms.disarm,
-    roll.crashing,
+    roll.recreate_crashing,
     learner.in_flight,
     _Edits(upgrade.prepare),
-    shrink.highest,
-    grow.lowest,
+    shrink.remove_highest,
+    grow.add_lowest,
     replace.not_replaceable,
     # Pods that do not serve hold up everything below. Problems that the user has to fix are
     # reported before those that may pass by themselves.
-    blocked.starts,
-    blocked.tried_again,
-    blocked.unreadable,
-    attempts.not_taken,
+    blocked.in_start,
+    blocked.restarted_etcd,
+    blocked.unreadable_volume,
+    attempts.late_edits,
     alarms.undecided,
-    awaited.every_pod_serves,
-    blocked.unformed,
+    awaited.unserving_pod,
+    blocked.first_quorum,
     # All members serve: now one may be restarted (I8), and less urgent work is done.
-    switch.addresses,
+    switch.update_peer_urls,
     _Edits(roll.next_pod),
     _Edits(upgrade.finish),
-    authentication.go_on,
-    _Edits(upgrade.go_on),
-    _Edits(switch.go_on),
+    authentication.advance,
+    _Edits(upgrade.advance),
+    _Edits(switch.towards_tls),
     space.reclaim,
     # Nothing is left to write. Reports what the spec asks for but cannot have, and what is still
     # awaited.
     space.full,
-    _lesser_name_taken,
+    _optional_name_taken,
     upgrade.impossible,
-    in_place.awaited,
+    in_place.report,
     recovery.not_needed,
     certificates.authority_lost,
-    issued.held,
-    links.changed,
-    switch.held,
-    authentication.held,
-    larger.outcome,
-    children.going,
-    leftovers.stopping,
-    space.awaited,
-    roll.not_looked_at,
+    issued.problems,
+    links.unsupported_edit,
+    switch.why_not_changed,
+    authentication.why_not_applied,
+    larger.not_expanded,
+    children.being_deleted,
+    leftovers.surplus_pods,
+    space.running_backup,
+    roll.unobserved_edit,
 )
 """The table of contents of the operator. The order is the design, and each group says why."""

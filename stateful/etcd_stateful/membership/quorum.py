@@ -57,7 +57,7 @@ def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
     waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
     if _every_ticket_is_held(seen, every):
         return waiting
-    most = budget.most_members(seen)
+    most = budget.max_members(seen)
     spare = len(every) - most if most else 0
     return waiting[-spare:] if spare > 0 else []
 

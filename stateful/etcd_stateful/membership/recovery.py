@@ -52,7 +52,7 @@ def decline(seen: Observation) -> Step | None:
     not take effect when the quorum is lost later."""
     if not is_latched(seen):
         return None
-    record, asked = recorded(seen), survivor.asked_for(seen)
+    record, asked = recorded(seen), survivor.requested(seen)
     if record.declined and asked is None:
         words = "spec.recovery was removed, so it can be set again"
         return WriteBootstrap.of(seen, records.decline(record, declined=False), words)
@@ -66,7 +66,7 @@ def decline(seen: Observation) -> Step | None:
 
 def refused(seen: Observation) -> Step | None:
     """Says why the requested recovery is not carried out. Asked without a quorum."""
-    asked = survivor.asked_for(seen)
+    asked = survivor.requested(seen)
     if asked is None or seen.etcd is not None:
         return None
     if why := survivor.why_not(seen, asked):
@@ -81,7 +81,7 @@ def refused(seen: Observation) -> Step | None:
 def not_needed(seen: Observation) -> Step | None:
     """Holds if a recovery is requested although a quorum answers. Asked last: nothing waits for
     it."""
-    if seen.etcd is None or survivor.asked_for(seen) is None:
+    if seen.etcd is None or survivor.requested(seen) is None:
         return None
     return Hold(
         "RecoveryNotNeeded",
@@ -179,7 +179,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
         return filling.name_taken(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
-    edited = job.spec_hash != job_hash(bootstrap.as_running(seen))
+    edited = job.spec_hash != job_hash(bootstrap.at_running_version(seen))
     if job.state != "complete" and (edited or job.unpullable):
         why = "the spec has been edited" if edited else IMAGE_UNPULLABLE
         return DeleteJob.of(job, f"Job {job.name} is recreated: {why}")
@@ -192,7 +192,7 @@ def _create(seen: Observation, claim: Claim) -> Step:
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
     manifest = recovery_job(
-        bootstrap.as_running(seen),
+        bootstrap.at_running_version(seen),
         recorded(seen),
         claim.record.member_id,
         operator_image=seen.operator_image,

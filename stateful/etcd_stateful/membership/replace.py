@@ -18,7 +18,7 @@ from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
 
 
-def lost_voter(seen: Observation) -> Step | None:
+def remove_lost_voter(seen: Observation) -> Step | None:
     """Removes a lost member, if the serving members are a quorum of the rest.
 
     Members that do not serve go first. Of those that still serve, one whose hash the majority
@@ -47,7 +47,7 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
     ]
 
 
-def remains(seen: Observation) -> Step | None:
+def delete_remains(seen: Observation) -> Step | None:
     """Deletes what a removed member left at its ordinal: the claim with its data, and the pod."""
     if seen.etcd is None:
         return None

@@ -35,7 +35,7 @@ def wanted(seen: Observation) -> int:
     return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
 
 
-def keep(seen: Observation) -> Step | None:
+def record(seen: Observation) -> Step | None:
     """Records the number of ordinals before the StatefulSet changes. If there is no member list,
     and the StatefulSet was deleted or scaled by hand, only the record has it."""
     record, listed = recorded(seen), _by_list(seen)

@@ -55,7 +55,7 @@ def _fill(seen: Observation, source: Source) -> Step:
         return step
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
-    store = bootstrap_source.place(seen, source)
+    store = bootstrap_source.location(seen, source)
     return _run(seen, claim, store) if isinstance(store, Store) else store
 
 
@@ -76,7 +76,7 @@ def _with_another_version(seen: Observation) -> Step | None:
 
 
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
-    whose = bootstrap_source.whose(seen)
+    whose = bootstrap_source.described(seen)
     step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, whose))
     if isinstance(step, Failed):
         return _failed(seen, step.why)

@@ -21,7 +21,7 @@ LONGEST: Final = 120.0
 """The longest pause, which is how long a fixed problem may still go unnoticed."""
 
 
-def apart(seen: Observation, *conditions: str) -> float:
+def pause(seen: Observation, *conditions: str) -> float:
     """The pause in seconds, from how long the longest-lasting of these conditions has been true."""
     lasted = max((seen.true_for.get(one, 0.0) for one in conditions), default=0.0)
     return min(lasted / SHARE, LONGEST) if lasted >= AT_ONCE_SECONDS else 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful.membership import changes, going_back, retries, roster, version_first
-from etcd_stateful.membership.bootstrap import is_of_before
+from etcd_stateful.membership.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
@@ -25,7 +25,7 @@ CRASH_SECONDS: Final = 30.0
 volume."""
 
 
-def unready(seen: Observation) -> Step | None:
+def restart_unready(seen: Observation) -> Step | None:
     """Restarts an outdated pod that is not ready and whose etcd does not answer; with an emptyDir,
     only if etcd has not started in it.
 
@@ -41,7 +41,11 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
             continue
-        if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
+        if (
+            pod.etcd_started
+            and is_latched(seen)
+            and going_back.is_unsafe_downgrade(seen, pod.made_for)
+        ):
             continue  # the older etcd might find data that it cannot read (I9)
         if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):
             continue  # it may be silent only for a moment
@@ -108,7 +112,7 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
     return _restart(seat.pod, f"its template is not the newest{outage}") if seat.pod else None
 
 
-def crashing(seen: Observation) -> Step | None:
+def recreate_crashing(seen: Observation) -> Step | None:
     """Recreates a pod in which etcd keeps failing, so that `start` checks the volume. The init
     container does not run again when only etcd's container restarts."""
     if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):
@@ -123,16 +127,16 @@ def crashing(seen: Observation) -> Step | None:
 
 def _keeps_failing(seen: Observation, pod: Pod) -> bool:
     """Whether etcd keeps failing for an unknown reason. If its data is damaged, its log says so."""
-    patience = max(CRASH_SECONDS, retries.apart(seen, "Degraded"))
+    patience = max(CRASH_SECONDS, retries.pause(seen, "Degraded"))
     return pod.crashing and not pod.damage and pod.age > patience
 
 
-def is_over(seen: Observation) -> bool:
+def is_complete(seen: Observation) -> bool:
     """Whether no pod is outdated, and the StatefulSet controller has seen the newest template."""
     return seen.is_settled_revision and not any(_is_outdated(seen, pod) for pod in seen.pods)
 
 
-def not_looked_at(seen: Observation) -> Step | None:
+def unobserved_edit(seen: Observation) -> Step | None:
     """Waits until the StatefulSet controller has seen the last edit: which pods are outdated is
     unknown before. Asked last."""
     if seen.stateful_set is None or seen.is_settled_revision:
@@ -147,7 +151,7 @@ def _is_outdated(seen: Observation, pod: Pod) -> bool:
     if pod.name not in seen.outdated:
         return False
     edited = pod.spec_hash != version_first.template_hash(seen)
-    return edited or is_of_before(seen, pod)
+    return edited or is_of_past_epoch(seen, pod)
 
 
 def _lacks_start(seen: Observation, pod: Pod) -> bool:

@@ -86,7 +86,7 @@ def _mounted(seen: Observation, role: Role, secret: str) -> str:
     return found.pinned if found and not found.problem else ""
 
 
-def turn(seen: Observation) -> Step | None:
+def advance(seen: Observation) -> Step | None:
     """The next step of a rotation. Both links are rotated together if possible: a step for one is
     made before the restart that the other's step needs."""
     step = _due(seen, list(_links(seen)))
@@ -109,7 +109,7 @@ def under_way(seen: Observation) -> dict[LinkName, str]:
     return {link.name: words for link in _links(seen) if (words := _in_words(seen, link))}
 
 
-def wished(seen: Observation, secret: str) -> int:
+def requested_generation(seen: Observation, secret: str) -> int:
     """The lowest generation that the spec asks for, for the authority in this Secret."""
     asked = seen.cluster.rotation
     return asked.peer if secret == naming.peer_authority(seen.cluster.name) else asked.client
@@ -152,7 +152,7 @@ def is_at_rest(seen: Observation) -> bool:
     if version_of(seen.stateful_set) != bootstrap.running_version(seen) or recorded(seen).before:
         return False
     as_declared = all(_is_as_declared(seen, seat) for seat in roster.seats(seen))
-    return as_declared and roll.is_over(seen) and upgrade.go_on(seen) is None
+    return as_declared and roll.is_complete(seen) and upgrade.advance(seen) is None
 
 
 def _is_as_declared(seen: Observation, seat: Seat) -> bool:
@@ -204,7 +204,7 @@ def _begin(seen: Observation, link: _Link, links: list[_Link]) -> RotateAuthorit
 
 
 def _following(seen: Observation, link: _Link) -> int:
-    return max(link.authority.generation + 1, wished(seen, link.need.secret))
+    return max(link.authority.generation + 1, requested_generation(seen, link.need.secret))
 
 
 def _rotate(link: _Link, kind: RotationStep, generation: int, reason: str) -> RotateAuthority:
@@ -215,7 +215,7 @@ def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
     """Why the link's authority has to be rotated; empty if it need not be, or already is."""
     if link.authority.stage or not _signs(link):
         return ""
-    asked = wished(seen, link.need.secret)
+    asked = requested_generation(seen, link.need.secret)
     if asked > link.authority.generation:
         return f"spec.TLS.rotation.{link.name} asks for generation {asked}"
     if _is_old(seen, link.authority):

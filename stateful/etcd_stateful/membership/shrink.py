@@ -12,7 +12,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, Wait
 
 
-def highest(seen: Observation) -> Step | None:
+def remove_highest(seen: Observation) -> Step | None:
     """Removes the voter of the highest ordinal, if the others keep a quorum (I1)."""
     size, voters = seen.cluster.size, roster.voters(seen)
     if not voters or voters[-1].ordinal < size:

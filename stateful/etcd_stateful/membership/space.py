@@ -58,7 +58,7 @@ def reclaim(seen: Observation) -> Step | None:
     return _defragment(seen, seat, full=is_full(seen))
 
 
-def awaited(seen: Observation) -> Step | None:
+def running_backup(seen: Observation) -> Step | None:
     """Waits for a backup to end. Asked last: that may take hours, and anything that needs the user
     is more important."""
     seat = _next(seen) if seen.snapshots else None
@@ -128,7 +128,7 @@ def is_full(seen: Observation) -> bool:
 
 def has_room(seen: Observation) -> bool:
     """Whether the files of all voters are well below the quota that they run with."""
-    voters, declared = roster.voters(seen), bootstrap.as_running(seen).template_hash
+    voters, declared = roster.voters(seen), bootstrap.at_running_version(seen).template_hash
     return bool(voters) and all(_is_roomy(seen, seat, declared) for seat in voters)
 
 
@@ -147,7 +147,7 @@ def full(seen: Observation) -> Step | None:
     """Holds if etcd refuses writes and there is nothing to defragment."""
     if not is_full(seen):
         return None
-    if step := awaited(seen):
+    if step := running_backup(seen):
         return step
     large = any(status.db_size_in_use > MOST for status in seen.statuses.values())
     then = (

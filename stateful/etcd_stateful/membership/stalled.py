@@ -14,7 +14,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, TouchStatefulSet
 
 
-def wake(seen: Observation) -> Step | None:
+def touch(seen: Observation) -> Step | None:
     """Touches the StatefulSet once pods have been missing for too long (`seen.stalled`)."""
     if not seen.stalled or seen.stateful_set is None or not children.may_touch(seen):
         return None

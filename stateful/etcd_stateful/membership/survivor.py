@@ -20,7 +20,7 @@ from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
 
 
-def asked_for(seen: Observation) -> Recovery | None:
+def requested(seen: Observation) -> Recovery | None:
     """The recovery that the spec asks for, unless it was carried out already: then it names an
     earlier epoch."""
     asked = seen.cluster.recovery
@@ -35,7 +35,7 @@ def accepted(seen: Observation) -> Recovery | None:
     That the operator reaches no member does not prove that the quorum is lost: the kubelets must
     not see one either (`still_serving`).
     """
-    asked = asked_for(seen)
+    asked = requested(seen)
     if asked is None or seen.etcd is not None or why_not(seen, asked) or still_serving(seen, asked):
         return None
     return asked
@@ -56,7 +56,7 @@ def needs_lookup(seen: Observation) -> bool:
         return bool(record and record.restoring)
     if record.survivor or record.successor:
         return True
-    asked = asked_for(seen)
+    asked = requested(seen)
     return asked is not None and not why_not(seen, asked)
 
 

@@ -43,7 +43,7 @@ _ALL_STEPS: Final = 2
 """How many levels a link passes from plaintext to TLS."""
 
 
-def as_run(seen: Observation) -> Step | None:
+def correct_record(seen: Observation) -> Step | None:
     """Corrects the links on a record that is two levels away from the StatefulSet and all pods.
 
     In a change they are never more than one level apart. So the Secret was restored from before a
@@ -62,12 +62,12 @@ def as_run(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, replace(recorded(seen), links=live), words, final=True)
 
 
-def go_back(seen: Observation) -> Step | None:
+def towards_plaintext(seen: Observation) -> Step | None:
     """Records the next step towards plaintext."""
     return _write(seen, _next(seen, back=True)) if _may_change(seen) else None
 
 
-def addresses(seen: Observation) -> Step | None:
+def update_peer_urls(seen: Observation) -> Step | None:
     """Updates the members' peer URLs to the schemes they need now. Asked when all members serve."""
     if not _may_change(seen) or seen.etcd is None or roster.learner(seen):
         return None
@@ -78,7 +78,7 @@ def addresses(seen: Observation) -> Step | None:
     return _record_of_claims(seen, wanted) or _update(seen, behind[0], wanted)
 
 
-def go_on(seen: Observation) -> Step | None:
+def towards_tls(seen: Observation) -> Step | None:
     """Records the next step towards TLS. Asked when everything else is done."""
     if not _may_change(seen) or next_links(seen) == seen.cluster.links:
         return None
@@ -107,7 +107,7 @@ def _missing_secrets(to_be: Observation) -> Step | None:
     )
 
 
-def held(seen: Observation) -> Step | None:
+def why_not_changed(seen: Observation) -> Step | None:
     """Says why TLS for clients is not turned off. Asked last: nothing waits for it."""
     if not links.turns_client_tls_off(seen) or not _needs_names(seen):
         return None
@@ -271,7 +271,9 @@ def _update(seen: Observation, seat: Seat, schemes: frozenset[str]) -> Step | No
         return None
     member, urls = seat.member.member_id, links.with_schemes(seat.member.peer_urls, schemes)
     words = f"{seat.name} gets peer URLs of scheme {' and '.join(sorted(schemes))}"
-    return changes.ask(seen, lambda asked: MemberUpdate(asked, member, tuple(sorted(urls)), words))
+    return changes.request(
+        seen, lambda asked: MemberUpdate(asked, member, tuple(sorted(urls)), words)
+    )
 
 
 def _peers_in_words(seen: Observation) -> str:

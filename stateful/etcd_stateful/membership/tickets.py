@@ -12,7 +12,7 @@ from typing import Final
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership import ledger, roster, version_first
-from etcd_stateful.membership.bootstrap import is_of_before
+from etcd_stateful.membership.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
 from etcd_stateful.observed.members import Member
@@ -29,13 +29,13 @@ the negative answer."""
 
 def hand_out(seen: Observation) -> Step | None:
     """The next write that brings a waiting pod nearer to its ticket."""
-    waiting = [pod for pod in seen.pods if pod.finding and not is_of_before(seen, pod)]
+    waiting = [pod for pod in seen.pods if pod.finding and not is_of_past_epoch(seen, pod)]
     if not waiting or (not is_latched(seen) and _awaits_first_pods(seen)):
         return None
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
         reason = f"start tickets are entered in the ledger for {names}"
-        kept = ledger.kept(seen)
+        kept = ledger.pruned(seen)
         forgets = kept != recorded(seen)
         return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     steps = [step for pod in waiting if (step := _ticket(seen, pod))]

@@ -82,7 +82,7 @@ def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
     return not pods_with_tls(seen, link) or not is_trusted_by_all(seen, link, shown.authority, sets)
 
 
-def to_note(seen: Observation, pod: Pod) -> Trust:
+def noted(seen: Observation, pod: Pod) -> Trust:
     """What the etcd of this serving pod was started to trust, where its mounts do not tell.
 
     Without a note nothing would tell it any more if the pod's certificates were lost or replaced

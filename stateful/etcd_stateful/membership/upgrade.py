@@ -51,7 +51,7 @@ def is_due(seen: Observation) -> bool:
     return wanted != now and not (_jump(wanted, now) or _loses_data_going_down(seen, wanted, now))
 
 
-def tried(seen: Observation) -> Step | None:
+def confirm_assumed(seen: Observation) -> Step | None:
     """Records that the assumed version works, once a quorum answers. From then on, another version
     has to pass the usual checks."""
     record = recorded(seen)
@@ -61,7 +61,7 @@ def tried(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, replace(record, untried=False), words)
 
 
-def try_another(seen: Observation) -> Step | None:
+def replace_assumed(seen: Observation) -> Step | None:
     """Takes the version from the spec, if the one on record was only assumed and no member can run
     it. That is safe, because etcd itself refuses data of an unsuitable version."""
     record, wanted, now = recorded(seen), target(seen), running_version(seen)
@@ -88,7 +88,7 @@ def _none_can_run(seen: Observation) -> bool:
     )
 
 
-def as_run(seen: Observation) -> Step | None:
+def correct_record(seen: Observation) -> Step | None:
     """Corrects the version on record, if all pods were created for another one and all members run
     that, although the record says that no change is under way.
 
@@ -99,7 +99,9 @@ def as_run(seen: Observation) -> Step | None:
     run = _run_by_all(seen)
     if not record.latched or record.before or record.untried or run in (None, now):
         return None
-    return write(seen, run, None, f"every member runs etcd {run}, and the record said {now}")
+    return record_version(
+        seen, run, None, f"every member runs etcd {run}, and the record said {now}"
+    )
 
 
 def _run_by_all(seen: Observation) -> Version | None:
@@ -134,7 +136,7 @@ def prepare(seen: Observation) -> Step | None:
     return None
 
 
-def let_in(seen: Observation, pod: Pod) -> Step | None:
+def step_before_joining(seen: Observation, pod: Pod) -> Step | None:
     """The step to take before the member in this pod can be added; None if etcd lets it join.
 
     etcd lets no member join during a downgrade: a joining member would have to run a minor below
@@ -150,10 +152,10 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
             return Wait(f"pod {pod.name} to be made again, with etcd {now}", soon=True)
         stays = min(running)
         words = f"the cluster stays with etcd {stays} for now: no member of {now} may join others"
-        return write(seen, stays, None, words)
+        return record_version(seen, stays, None, words)
     if any(one.downgrade_target for one in said):
         words = "the downgrade is called off for now: no member may join amid one"
-        return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
+        return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
     return None
 
 
@@ -164,10 +166,10 @@ def finish(seen: Observation) -> Step | None:
     said = {reported_version(status.version) for status in _statuses(seen)}
     if version_before(seen) is None or said - {now}:
         return None
-    return write(seen, now, None, f"every member runs etcd {now}")
+    return record_version(seen, now, None, f"every member runs etcd {now}")
 
 
-def go_on(seen: Observation) -> Step | None:
+def advance(seen: Observation) -> Step | None:
     """The next step of a version change. Asked when every member serves and every pod has the
     newest template."""
     wanted, now = target(seen), running_version(seen)
@@ -179,9 +181,9 @@ def go_on(seen: Observation) -> Step | None:
     if mixed:
         return Wait(f"every member to run etcd {now}", soon=True)
     if wanted.minor < now.minor:
-        return _ready_to_go_down(seen, wanted) or write(seen, wanted, now)
+        return _ready_to_go_down(seen, wanted) or record_version(seen, wanted, now)
     first = _without_old_entries if wanted.minor > now.minor else _not_going_down
-    return first(seen, wanted) or write(seen, wanted, now)
+    return first(seen, wanted) or record_version(seen, wanted, now)
 
 
 def impossible(seen: Observation) -> Step | None:
@@ -213,7 +215,7 @@ def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
     minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), minor_of(wanted)
     if any(minor_in(status.downgrade_target) != lower for status in said):
         words = f"etcd is told that it goes down to {minor}"
-        return changes.ask(seen, lambda asked: EnableDowngrade(asked, minor, words))
+        return changes.request(seen, lambda asked: EnableDowngrade(asked, minor, words))
     if any(minor_in(status.storage_version) != lower for status in said):
         return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
     return None
@@ -259,7 +261,7 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     if not down - {minor_of(wanted)}:
         return None
     words = "the downgrade is called off: the spec goes back up"
-    return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
+    return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 
 def _statuses(seen: Observation) -> list[MemberStatus]:
@@ -290,7 +292,7 @@ def version_before(seen: Observation) -> Version | None:
     return parse_version(recorded(seen).before)
 
 
-def write(
+def record_version(
     seen: Observation,
     wanted: Version,
     before: Version | None,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import roster, upgrade
-from etcd_stateful.membership.bootstrap import as_running, running_version
+from etcd_stateful.membership.bootstrap import at_running_version, running_version
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.pods import Pod
@@ -36,7 +36,7 @@ def keeps_template(seen: Observation) -> bool:
     if live is None or not is_latched(seen) or not upgrade.is_due(seen):
         return False
     spec, _, besides = spec_hash(live).partition("-")
-    wanted, _, besides_wanted = as_running(seen).template_hash.partition("-")
+    wanted, _, besides_wanted = at_running_version(seen).template_hash.partition("-")
     if spec == wanted or besides != besides_wanted:
         return False
     of_epoch = epoch_in(live["spec"]["template"]["spec"]) == recorded(seen).epoch
@@ -47,7 +47,7 @@ def template_hash(seen: Observation) -> str:
     """The hash of what pods are created from now, as in their annotation."""
     if seen.stateful_set is not None and keeps_template(seen):
         return spec_hash(seen.stateful_set)
-    return as_running(seen).template_hash
+    return at_running_version(seen).template_hash
 
 
 def spec_hash(live: Live | None) -> str:

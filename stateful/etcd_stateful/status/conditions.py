@@ -18,7 +18,7 @@ from typing import Any, Final
 from etcd_stateful.api.tls import Level, Link
 from etcd_stateful.condition_times import with_times
 from etcd_stateful.membership import issued, larger, links, switch
-from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
@@ -112,7 +112,7 @@ def _behind(seen: Observation) -> str:
     that another version of the operator created from the same spec are not."""
     if not seen.outdated:
         return ""
-    now = as_running(seen).template_hash
+    now = at_running_version(seen).template_hash
     outdated = [pod for pod in seen.pods if pod.name in seen.outdated]
     words = ""
     if behind := [pod.name for pod in outdated if pod.spec_hash != now]:

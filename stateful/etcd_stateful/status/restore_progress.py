@@ -26,7 +26,7 @@ def restoring(seen: Observation) -> dict[str, Any] | None:
         state, words = _in_words(seen, in_place.next_step(seen))
         return _told(restore.uid, state, words) | {"generation": restore.generation}
     if record.retired:
-        return _told(record.restored_by, *_in_words(seen, in_place.settle(seen)))
+        return _told(record.restored_by, *_in_words(seen, in_place.clean_up(seen)))
     if not record.restored_by:
         return None
     words = f"cluster {to_hex(record.cluster_id)} has the data of the backup"

@@ -91,7 +91,7 @@ class Declared:
             self.accounts, self.at, base, self.passwords, self.looked
         )
         assert self.looked is not None
-        return authentication.go_on(self.observed())
+        return authentication.advance(self.observed())
 
     def observed(self):
         base = self.world.observe()
@@ -233,13 +233,13 @@ async def test_a_user_without_a_password_is_told_of_and_made_anew_once_deleted(s
 
     assert await declared.carry_out() == [SetPassword("root")]
     assert declared.looked.view.passwordless == {"web"}
-    held = authentication.held(declared.observed())
+    held = authentication.why_not_applied(declared.observed())
     assert held.reason == authentication.PASSWORDLESS
 
     await declared.accounts.change(declared.at, DeleteUser("web"), "")
     assert (await declared.carry_out())[0] == AddUser("web")
     assert await log_in(secured.at("x"), "web", "w1")
-    assert authentication.held(declared.observed()) is None
+    assert authentication.why_not_applied(declared.observed()) is None
 
 
 async def test_a_root_without_a_password_is_made_anew_before_authentication_is_on(
@@ -252,7 +252,7 @@ async def test_a_root_without_a_password_is_made_anew_before_authentication_is_o
     assert done[0] == DeleteUser("root")
     assert done[-1] == Enable()
     assert await log_in(secured.at("x"), "root", "r1")
-    assert authentication.held(declared.observed()) is None
+    assert authentication.why_not_applied(declared.observed()) is None
 
 
 async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(secured, declared):
@@ -261,7 +261,7 @@ async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(se
         await declared.accounts.change(declared.at, change, "")
     declared.say(AUTH)
     await declared.carry_out()
-    held = authentication.held(declared.observed())
+    held = authentication.why_not_applied(declared.observed())
     assert held.reason == authentication.PASSWORDLESS
     assert (await secured.etcd.member_list(secured.at("root"))).members
 

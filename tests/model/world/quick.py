@@ -73,7 +73,7 @@ def _of_an_edit(seen: Observation) -> tuple[bool, ...]:
     live = seen.stateful_set
     if live is None or not (seen.bootstrap and seen.bootstrap.latched):
         return ()
-    blindly = going_back.lowers_blindly(seen, version_of(live))
+    blindly = going_back.is_unsafe_downgrade(seen, version_of(live))
     if upgrade.target(seen) == bootstrap.running_version(seen):
         return (blindly,)
     first = planner._of_version(seen) is not None

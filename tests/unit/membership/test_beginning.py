@@ -131,7 +131,7 @@ class TestNothingWasHandedOut:
         world.turn()
         world.edit(size=1)
 
-        assert attempts.as_edited(world.observe()) is None
+        assert attempts.rewrite_record(world.observe()) is None
         assert drive(world) == Settled()
 
     @pytest.mark.parametrize("what", ["ledger", "claim", "pod", "status"])
@@ -141,7 +141,7 @@ class TestNothingWasHandedOut:
         world.turn()
         world.edit(version="3.6.14")
         seen = world.observe()
-        assert attempts.as_edited(seen) is not None
+        assert attempts.rewrite_record(seen) is not None
         record = MemberRecord(seen.cluster.uid, "v1", 5, 6)
         assert seen.secret is not None
         assert seen.secret.bootstrap is not None
@@ -153,7 +153,7 @@ class TestNothingWasHandedOut:
             "status": replace(seen, statuses=formed(3).observe().statuses),
         }
 
-        assert attempts.as_edited(traces[what]) is None
+        assert attempts.rewrite_record(traces[what]) is None
 
 
 class TestTicketsWereSpent:
@@ -191,17 +191,17 @@ class TestTicketsWereSpent:
         world = without_images()
         world.edit(version=RIGHT)
         seen = world.observe()
-        assert isinstance(attempts.look_again(seen), DeletePod)
+        assert isinstance(attempts.recreate_unpullable(seen), DeletePod)
 
         for sign in ("etcd_started", "has_data"):
-            assert attempts.look_again(with_pod(seen, 1, **{sign: True})) is None
+            assert attempts.recreate_unpullable(with_pod(seen, 1, **{sign: True})) is None
 
     def test_only_pods_that_lack_their_image_are_recreated(self) -> None:
         world = without_images()
         world.edit(version=RIGHT)
         seen = with_pod(world.observe(), 0, deleting=True)
 
-        step = attempts.look_again(with_pod(seen, 1, image_missing=False))
+        step = attempts.recreate_unpullable(with_pod(seen, 1, image_missing=False))
 
         assert isinstance(step, DeletePod)
         assert step.name == "c-2"
@@ -287,7 +287,7 @@ class TestTooLate:
         seen = self.half().observe()
         aged = replace(seen, pods=tuple(replace(pod, age=300.0) for pod in seen.pods))
 
-        assert attempts.not_taken(aged if old else seen) is None
+        assert attempts.late_edits(aged if old else seen) is None
 
     def test_the_edit_is_reported_beside_missing_certificates(self) -> None:
         world = World(body(1, TLS={"static": {"member": {"peerSecret": "old"}}}))
@@ -345,10 +345,10 @@ def test_nothing_here_applies_to_a_formed_cluster() -> None:
     edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))
     asked = replace(seen, cluster=edited, etcd=None, statuses={})
 
-    assert attempts.as_edited(asked) is None
+    assert attempts.rewrite_record(asked) is None
     assert attempts.another_attempt(asked) is None
-    assert attempts.look_again(asked) is None
-    assert attempts.in_words(asked) == ""
+    assert attempts.recreate_unpullable(asked) is None
+    assert attempts.describe_late_edits(asked) == ""
 
 
 def test_a_run_that_may_still_get_its_ticket_has_not_spent_it() -> None:

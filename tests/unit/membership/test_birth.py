@@ -498,6 +498,6 @@ def test_a_pod_that_is_being_scaled_away_is_not_reported() -> None:
     seen = formed(3).observe()
     answer = StartAnswer("a-run", Finding("unreadable", "input/output error"))
     found = with_pod(seen, 2, in_start=True, etcd_started=False, ready=False, answer=answer)
-    assert blocked.unreadable(found) is not None
+    assert blocked.unreadable_volume(found) is not None
 
-    assert blocked.unreadable(replace(found, stateful_set={"spec": {"replicas": 2}})) is None
+    assert blocked.unreadable_volume(replace(found, stateful_set={"spec": {"replicas": 2}})) is None

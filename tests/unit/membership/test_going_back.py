@@ -234,9 +234,9 @@ class TestANewMinorThatFails:
         for fields in ({"latched": False}, {"untried": True}):
             record = replace(failing.secret.bootstrap, **fields)
             other = replace(failing, secret=replace(failing.secret, bootstrap=record))
-            assert going_back.besides(other, wait) == wait
+            assert going_back.with_version_advice(other, wait) == wait
 
-        assert isinstance(going_back.besides(failing, wait), Hold)
+        assert isinstance(going_back.with_version_advice(failing, wait), Hold)
 
     def test_nothing_is_reported_if_no_member_fails_and_the_quorum_is_away_for_a_moment(
         self,
@@ -350,7 +350,7 @@ class TestAPodThatCameUpWithTheNewerMinor:
 
         step = decide(replace(seen, pods=pods))
         assert isinstance(step, Wait)
-        assert going_back.lowers_blindly(seen, parse_version(NEW))
+        assert going_back.is_unsafe_downgrade(seen, parse_version(NEW))
 
     def test_is_downgraded_the_way_etcd_allows(self) -> None:
         """The template changes only once the data has the older format."""
@@ -369,8 +369,8 @@ class TestAPodThatCameUpWithTheNewerMinor:
         record = replace(seen.secret.bootstrap, survivor="c-0")
         halted = replace(seen, secret=replace(seen.secret, bootstrap=record))
 
-        assert going_back.lowers_blindly(seen, parse_version(NEW))
-        assert not going_back.lowers_blindly(halted, parse_version(NEW))
+        assert going_back.is_unsafe_downgrade(seen, parse_version(NEW))
+        assert not going_back.is_unsafe_downgrade(halted, parse_version(NEW))
 
 
 class TestADowngradeThatFails:
@@ -529,7 +529,7 @@ class TestRecovering:
         after = replace(seen, job=replace(seen.job, **job))
         back = replace(after, cluster=replace(seen.cluster, version=parse_version(MIDDLE)))
 
-        assert isinstance(going_back.cross(after), WriteBootstrap) is wrote
+        assert isinstance(going_back.record_newer_format(after), WriteBootstrap) is wrote
         assert isinstance(going_back.go_back(back), WriteBootstrap) is not wrote
 
 

@@ -142,7 +142,7 @@ class TestWhoMayJoin:
         going = with_claim(seen, 3, deleting=True)
 
         assert not isinstance(decide(going), MemberAddLearner)
-        assert grow.lowest(going) is None
+        assert grow.add_lowest(going) is None
 
     def test_no_pod_whose_claim_is_not_seen(self, seen: Observation) -> None:
         assert not isinstance(decide(replace(seen, claims=seen.claims[:3])), MemberAddLearner)
@@ -170,9 +170,9 @@ class TestWhoMayJoin:
         follower = next(one for one in range(5) if not seat(seen, one).leads)
         new = {"image": "new", "spec_hash": "of an edit"}
         other = with_pod(with_pod(seen, 5, **new), follower, **new)
-        assert isinstance(grow.lowest(other), MemberAddLearner)
+        assert isinstance(grow.add_lowest(other), MemberAddLearner)
 
-        assert grow.lowest(without_status(other, follower)) is None
+        assert grow.add_lowest(without_status(other, follower)) is None
 
 
 class TestWhatEtcdWouldRefuse:

@@ -93,7 +93,9 @@ def test_the_number_of_members_stays_recorded_while_all_are_stopped() -> None:
     assert seen.etcd is not None
     shrunk = replace(seen.etcd, members=seen.etcd.members[:1])
 
-    assert replicas.keep(replace(seen, cluster=replace(seen.cluster, size=1), etcd=shrunk)) is None
+    assert (
+        replicas.record(replace(seen, cluster=replace(seen.cluster, size=1), etcd=shrunk)) is None
+    )
 
 
 def until_job(world: InPlaceWorld) -> Job:

@@ -34,7 +34,7 @@ def with_entry(seen: Observation, member: int = GONE, **changes: object) -> Obse
 
 
 def knows(seen: Observation, member: int) -> bool:
-    return ledger.kept(seen).challenge(member) is not None
+    return ledger.pruned(seen).challenge(member) is not None
 
 
 @pytest.mark.usefixtures("few")

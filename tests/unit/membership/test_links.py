@@ -152,7 +152,7 @@ def test_unreadable_links_are_not_taken_for_plaintext(bad: dict) -> None:
 def test_an_edit_to_other_certificates_is_reported_only_when_all_else_is_done() -> None:
     seen = links.with_recorded_links(began_with(BOTH))
     asked = replace(seen.cluster, wished_links=Wishes(None, STATIC.client))
-    step = links.changed(replace(seen, cluster=asked))
+    step = links.unsupported_edit(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
     assert "clients have TLS with managed certificates, but spec.TLS asks for" in step.message
@@ -169,7 +169,7 @@ def test_an_issuer_is_neither_added_nor_removed_while_members_run(
 ) -> None:
     """Nothing checks what it has issued before members need it."""
     seen = links.with_recorded_links(began_with(has))
-    step = links.changed(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
+    step = links.unsupported_edit(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
     assert "TLS with certificates of Issuer ca" in step.message

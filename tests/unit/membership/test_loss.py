@@ -10,7 +10,7 @@ from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.replace import lost_voter
+from etcd_stateful.membership.replace import remove_lost_voter
 from etcd_stateful.membership.steps import MemberRemove, Settled, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
@@ -200,7 +200,7 @@ class TestCorrupt:
         assert [one for one in range(3) if lost(seen, one)] == [1, 2]
         assert all(seat(seen, one).serves for one in range(3))
 
-        step = lost_voter(seen)
+        step = remove_lost_voter(seen)
 
         assert isinstance(step, MemberRemove)
         assert step.member_id == seat(seen, 2).member.member_id

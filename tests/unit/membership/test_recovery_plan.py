@@ -652,7 +652,7 @@ class TestWhatIsRefused:
         seen = with_claim(world.observe(), 1, **change)
 
         assert not survivor.halted(seen)
-        asked = survivor.asked_for(seen)
+        asked = survivor.requested(seen)
         assert asked is not None
         assert words in survivor.why_not(seen, asked)
 
@@ -670,7 +670,7 @@ class TestWhatIsRefused:
         assert claim.record is not None
         record = replace(claim.record, **change)
         seen = with_claim(seen, 1, record=record)
-        asked = survivor.asked_for(seen)
+        asked = survivor.requested(seen)
 
         assert asked is not None
         words = "claim data-c-1 holds data of another cluster"
@@ -686,7 +686,7 @@ class TestWhatIsRefused:
         assert claim is not None
         newer = with_claim(seen, 0, record=other_record(seen, epoch=2))
 
-        asked = survivor.asked_for(newer)
+        asked = survivor.requested(newer)
 
         assert asked is not None
         assert "is of epoch 1, but others are of 2" in survivor.why_not(newer, asked)
@@ -707,7 +707,7 @@ class TestWhatIsRefused:
             for pod in seen.pods
         )
         seen = replace(seen, pods=pods, statuses={})
-        asked = survivor.asked_for(seen)
+        asked = survivor.requested(seen)
         assert asked is not None
 
         why = survivor.why_not(seen, asked)
@@ -737,7 +737,7 @@ class TestWhatIsRefused:
         world.ask(1)
         seen = world.observe()
         learner = replace(seen.statuses[1], learner=True)
-        asked = survivor.asked_for(seen)
+        asked = survivor.requested(seen)
         assert asked is not None
 
         why = survivor.why_not(replace(seen, statuses={1: learner}), asked)

@@ -221,10 +221,10 @@ class TestAGuess:
     def test_is_kept_while_a_pod_may_still_run_it(self, sign: str) -> None:
         """One missing image of three was enough to give it up."""
         seen = self.all_fail(MIDDLE, **{sign: True})
-        assert upgrade.try_another(seen) is not None
+        assert upgrade.replace_assumed(seen) is not None
 
         early = with_pod(seen, 1, etcd_started=False, **{sign: False})
-        assert upgrade.try_another(early) is None
+        assert upgrade.replace_assumed(early) is None
 
     @pytest.mark.parametrize("now", [MIDDLE, "3.7.2"])
     @pytest.mark.parametrize("told", [True, False])
@@ -236,4 +236,4 @@ class TestAGuess:
         hint = seen.cluster.version if not told else Version(3, int(now[2]), 1)
         seen = replace(seen, last_version=hint)
 
-        assert (upgrade.try_another(seen) is None) is (told and now == MIDDLE)
+        assert (upgrade.replace_assumed(seen) is None) is (told and now == MIDDLE)

@@ -163,7 +163,7 @@ class TestTooLate:
         world.apply(until(world, "push c-0 new"))
         world.edit(bootstrap=ASKED)
 
-        assert "spec.bootstrap.restore was added" in attempts.in_words(world.observe())
+        assert "spec.bootstrap.restore was added" in attempts.describe_late_edits(world.observe())
 
     def test_a_formed_cluster_continues(self) -> None:
         world = RestoreWorld(body(3))
@@ -172,4 +172,4 @@ class TestTooLate:
 
         assert drive(world, idle=3) == Settled()
         assert world.jobs == []
-        assert attempts.without_backup(world.observe()) is None
+        assert attempts.late_backup(world.observe()) is None

@@ -134,4 +134,4 @@ class TestPause:
         assert isinstance(decide(with_pod(seen, 2, age=101.0)), DeletePod)
 
     def test_has_a_limit(self, grows: Observation) -> None:
-        assert retries.apart(replace(grows, true_for={"Degraded": 1e6}), "Degraded") == LONGEST
+        assert retries.pause(replace(grows, true_for={"Degraded": 1e6}), "Degraded") == LONGEST

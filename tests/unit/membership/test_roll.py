@@ -184,8 +184,8 @@ class TestAnotherOperator:
         lacks = with_pod(world.observe(), 0, start_missing=True, etcd_started=False, **DOWN)
         seen = without_status(lacks, 0)
 
-        assert roll.unready(seen) is None
-        assert roll.unready(with_pod(seen, 0, record=None)) is not None
+        assert roll.restart_unready(seen) is None
+        assert roll.restart_unready(with_pod(seen, 0, record=None)) is not None
 
     def test_a_manual_edit_of_the_template_is_put_back_without_a_restart(self) -> None:
         world = formed(3)
@@ -387,7 +387,9 @@ class TestUnready:
         assert seen.etcd is None
 
         assert 2 in seen.statuses
-        assert roll.unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
+        assert (
+            roll.restart_unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
+        )
 
     def test_a_silent_and_unready_member_that_the_quorum_may_need_is_left_alone(self) -> None:
         """I1: its probe and its answer may both be late, while it still serves."""
@@ -395,8 +397,8 @@ class TestUnready:
         seen = with_pod(without_status(world.observe(), 1, 2), 2, ready=False)
         crashing = with_pod(seen, 1, ready=False, trouble="CrashLoopBackOff")
 
-        assert labels([roll.unready(crashing)]) == ["restart c-1"]
-        assert roll.unready(with_pod(crashing, 1, revision="")) is None
+        assert labels([roll.restart_unready(crashing)]) == ["restart c-1"]
+        assert roll.restart_unready(with_pod(crashing, 1, revision="")) is None
 
     @pytest.mark.parametrize(("learner", "left_alone"), [(False, True), (True, False)])
     def test_members_that_were_added_by_hand_count_for_that_quorum(
@@ -405,12 +407,12 @@ class TestUnready:
         """I1: with a dead fourth member, all three others are needed. One was restarted
         nevertheless."""
         seen = with_pod(without_status(edited(3).observe(), 1), 1, ready=False)
-        assert labels([roll.unready(seen)]) == ["restart c-1"]
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
 
         other = Member(0x77, "", ("http://10.0.0.9:2380",), learner=learner)
         seen = with_members(seen, *seen.etcd.members, other)
 
-        assert (roll.unready(seen) is None) == left_alone
+        assert (roll.restart_unready(seen) is None) == left_alone
 
     def test_of_four_voters_a_quorum_needs_three(
         self,
@@ -418,23 +420,23 @@ class TestUnready:
         """I1: the pod was counted as if its member left the list. Growth from three to five passes
         through four."""
         seen = with_pod(without_status(edited(4).observe(), 1), 1, ready=False)
-        assert labels([roll.unready(seen)]) == ["restart c-1"]
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
 
-        assert roll.unready(with_pod(without_status(seen, 3), 3, revision="")) is None
+        assert roll.restart_unready(with_pod(without_status(seen, 3), 3, revision="")) is None
 
     def test_one_of_two_is_recreated_while_the_other_serves(self) -> None:
         seen = with_pod(without_status(edited(2).observe(), 1), 1, ready=False)
 
-        assert labels([roll.unready(seen)]) == ["restart c-1"]
-        assert roll.unready(without_status(seen, 0)) is None
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
+        assert roll.restart_unready(without_status(seen, 0)) is None
 
     def test_a_member_that_the_quorum_may_need_is_left_alone_while_it_is_started_again(
         self,
     ) -> None:
         seen = with_pod(without_status(edited(3).observe(), 1, 2), 2, ready=False)
-        assert labels([roll.unready(with_pod(seen, 1, **DOWN))]) == ["restart c-1"]
+        assert labels([roll.restart_unready(with_pod(seen, 1, **DOWN))]) == ["restart c-1"]
 
-        assert labels([roll.unready(with_pod(seen, 1, **TRIED_AGAIN))]) != ["restart c-1"]
+        assert labels([roll.restart_unready(with_pod(seen, 1, **TRIED_AGAIN))]) != ["restart c-1"]
 
     def cut_off(self) -> World:
         """No member can be reached, and the template of every pod is outdated."""
@@ -447,7 +449,7 @@ class TestUnready:
         seen = world.observe()
         for pod in seen.pods:
             seen = with_pod(seen, pod.ordinal, ready=False, **(first if not pod.ordinal else {}))
-        step = roll.unready(seen)
+        step = roll.restart_unready(seen)
         return labels([step]) if step else []
 
     def test_an_operator_that_is_cut_off_restarts_one_after_the_other(self) -> None:
@@ -510,15 +512,15 @@ class TestUnready:
     def test_not_a_pod_that(self, change: dict) -> None:
         world = edited(3)
         seen = without_status(with_pod(world.observe(), 1, ready=False), 1)
-        assert labels([roll.unready(seen)]) == ["restart c-1"]
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
 
-        assert roll.unready(with_pod(seen, 1, **change)) is None
+        assert roll.restart_unready(with_pod(seen, 1, **change)) is None
 
     def test_not_a_pod_whose_claim_is_being_deleted(self) -> None:
         """It would come back bound to that claim."""
         seen = without_status(with_pod(edited(3).observe(), 1, ready=False), 1)
 
-        assert roll.unready(with_claim(seen, 1, deleting=True)) is None
+        assert roll.restart_unready(with_claim(seen, 1, deleting=True)) is None
 
     @pytest.mark.parametrize("started", [True, False])
     def test_with_an_empty_dir_only_before_it_has_data(self, *, started: bool) -> None:
@@ -528,7 +530,7 @@ class TestUnready:
         world._control()
         seen = without_status(world.observe(), 1)
 
-        step = roll.unready(with_pod(seen, 1, ready=False, etcd_started=started))
+        step = roll.restart_unready(with_pod(seen, 1, ready=False, etcd_started=started))
 
         assert (step is None) is started
 
@@ -574,13 +576,15 @@ class TestCrashing:
     def test_not_a_pod_whose_data_etcd_refuses(self) -> None:
         """`start` would find nothing new."""
         seen = with_pod(formed(3).observe(), 1, crashing=True, age=99.0)
-        assert labels([roll.crashing(seen)]) == ["restart c-1"]
+        assert labels([roll.recreate_crashing(seen)]) == ["restart c-1"]
 
-        assert roll.crashing(with_pod(seen, 1, damage="it lacks entries")) is None
+        assert roll.recreate_crashing(with_pod(seen, 1, damage="it lacks entries")) is None
 
     def test_not_a_pod_whose_container_is_being_started_again(self) -> None:
         seen = without_status(formed(3).observe(), 1)
-        assert labels([roll.crashing(with_pod(seen, 1, age=99.0, **DOWN))]) == ["restart c-1"]
+        assert labels([roll.recreate_crashing(with_pod(seen, 1, age=99.0, **DOWN))]) == [
+            "restart c-1"
+        ]
 
         step = decide(with_pod(seen, 1, age=99.0, **TRIED_AGAIN))
         assert step == Wait("pod c-1: container etcd keeps failing")
@@ -589,7 +593,7 @@ class TestCrashing:
         world = formed(3)
         seen = without_status(with_pod(world.observe(), 1, crashing=True, age=99.0), 1)
 
-        assert roll.crashing(with_claim(seen, 1, deleting=True)) is None
+        assert roll.recreate_crashing(with_claim(seen, 1, deleting=True)) is None
 
 
 class TestOutdated:
@@ -599,10 +603,10 @@ class TestOutdated:
         world.apply(until(world, "StatefulSet c"))
 
         assert not world.observe().outdated
-        assert not roll.is_over(world.observe())
+        assert not roll.is_complete(world.observe())
         world._control()
         assert world.observe().outdated
-        assert not roll.is_over(world.observe())
+        assert not roll.is_complete(world.observe())
 
     def test_not_a_pod_of_the_present_spec(self) -> None:
         """The edit was taken back, so there is no reason left to restart."""
@@ -621,4 +625,4 @@ class TestOutdated:
         seen = world.observe()
         bare = replace(seen, pods=tuple(replace(pod, spec_hash="") for pod in seen.pods))
 
-        assert not roll.is_over(bare)
+        assert not roll.is_complete(bare)

@@ -287,7 +287,7 @@ def test_the_size_is_not_recorded_while_it_is_the_initial_one() -> None:
     """That would be one more write for every cluster."""
     world = formed(3)
 
-    assert replicas.keep(world.observe()) is None
+    assert replicas.record(world.observe()) is None
 
 
 def test_an_unreachable_etcd_does_not_bring_removed_ordinals_back() -> None:
@@ -332,7 +332,7 @@ def test_a_size_is_recorded_only_from_the_member_list() -> None:
     world = formed(3)
     world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
 
-    assert replicas.keep(replace(world.observe(), etcd=None)) is None
+    assert replicas.record(replace(world.observe(), etcd=None)) is None
 
 
 def test_kubectl_scale_of_the_stateful_set_does_not_shrink_the_cluster() -> None:

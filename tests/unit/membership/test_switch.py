@@ -116,14 +116,14 @@ class TestSecretOfBefore:
         first, *others = seen.pods
         bare = replace(first, levels=Levels(Level.PLAINTEXT, Level.PLAINTEXT))
 
-        assert switch.as_run(seen) is not None
-        assert switch.as_run(replace(seen, pods=(bare, *others))) is None
-        assert switch.as_run(replace(seen, pods=())) is None
+        assert switch.correct_record(seen) is not None
+        assert switch.correct_record(replace(seen, pods=(bare, *others))) is None
+        assert switch.correct_record(replace(seen, pods=())) is None
 
     def test_half_way_through_a_change_the_record_is_not_put_back(self) -> None:
         for at_first, then in ENDS:
             for world in walk(at_first, then, 1):
-                assert switch.as_run(world.observe()) is None
+                assert switch.correct_record(world.observe()) is None
 
 
 def kinds(steps: list[Step]) -> list[str]:
@@ -401,7 +401,7 @@ class TestClients:
             seen = replace(world.observe(), auth=AuthView(enabled=True, users={}, roles={}))
             step = decide(seen)
         asked = replace(seen, cluster=replace(seen.cluster, auth=Auth((), ())))
-        held = switch.held(asked)
+        held = switch.why_not_changed(asked)
         assert isinstance(held, Hold)
         assert held.reason == "AuthenticationNeedsTLS"
         assert "Remove spec.auth first" in held.message
@@ -427,7 +427,7 @@ class TestWhenItGoesOn:
         world = began(OFF)
         world.edit(TLS=ON)
         seen = replace(world.observe(), alarms=(Alarm("NOSPACE", 1),))
-        step = switch.go_on(seen)
+        step = switch.towards_tls(seen)
         assert isinstance(step, Wait)
         assert "spec.TLS" in step.reason
 
@@ -441,7 +441,7 @@ class TestWhenItGoesOn:
         assert seen.etcd is not None
         first, *rest = seen.etcd.members
         learning = replace(seen.etcd, members=(replace(first, learner=True), *rest))
-        assert switch.addresses(replace(seen, etcd=learning)) is None
+        assert switch.update_peer_urls(replace(seen, etcd=learning)) is None
 
     def test_user_provided_certificates_are_checked_before_anything_needs_them(
         self,
@@ -472,10 +472,10 @@ class TestWhenItGoesOn:
 
     def test_nothing_is_done_in_a_cluster_that_is_as_declared(self) -> None:
         seen = began(ON).observe()
-        assert switch.go_back(seen) is None
-        assert switch.addresses(seen) is None
-        assert switch.go_on(seen) is None
-        assert switch.held(seen) is None
+        assert switch.towards_plaintext(seen) is None
+        assert switch.update_peer_urls(seen) is None
+        assert switch.towards_tls(seen) is None
+        assert switch.why_not_changed(seen) is None
 
 
 def with_secret(seen: Observation, name: str, role: str) -> Observation:
@@ -488,11 +488,13 @@ def test_without_a_member_list_only_the_claims_can_replace_it() -> None:
     world = began(ON, 1)
     world.edit(TLS={"peer": "Plaintext", "client": "Managed"})
     seen = replace(world.observe(), etcd=None, statuses={})
-    assert switch.go_back(seen) is None, "its claim says https, and nobody that it has another"
+    assert switch.towards_plaintext(seen) is None, (
+        "its claim says https, and nobody that it has another"
+    )
     while not isinstance(step := decide(world.observe()), WriteBootstrap):
         world.apply(step)
     seen = replace(world.observe(), etcd=None, statuses={})
-    assert switch.go_back(seen) is None
+    assert switch.towards_plaintext(seen) is None
 
 
 def test_claims_are_recorded_before_the_last_url_of_the_old_scheme_is_removed() -> None:
@@ -524,7 +526,7 @@ def test_no_member_listens_with_tls_before_all_have_a_url_for_it() -> None:
     first, *rest = seen.etcd.members
     bare = replace(first, peer_urls=first.peer_urls[:1])
     view = replace(seen.etcd, members=(bare, *rest))
-    other = switch.go_on(replace(seen, etcd=view))
+    other = switch.towards_tls(replace(seen, etcd=view))
     assert isinstance(other, WriteBootstrap)
     assert other.record.links == Links(HALF, MANAGED), "clients need no such thing"
 

@@ -357,11 +357,11 @@ class TestSecretOfBefore:
         annotations = world.alter("StatefulSet", "c")["metadata"]["annotations"]
         annotations[naming.VERSION_ANNOTATION] = OLD
 
-        assert upgrade.as_run(silent) is not None
-        assert upgrade.as_run(replace(silent, statuses={0: older[0]})) is None
-        assert upgrade.as_run(replace(silent, pods=())) is None
-        assert upgrade.as_run(replace(silent, stateful_set=None)) is None
-        assert upgrade.as_run(replace(world.observe(), etcd=None, statuses={})) is None
+        assert upgrade.correct_record(silent) is not None
+        assert upgrade.correct_record(replace(silent, statuses={0: older[0]})) is None
+        assert upgrade.correct_record(replace(silent, pods=())) is None
+        assert upgrade.correct_record(replace(silent, stateful_set=None)) is None
+        assert upgrade.correct_record(replace(world.observe(), etcd=None, statuses={})) is None
 
     def test_is_corrected_although_one_member_is_silent_for_a_moment(self) -> None:
         step = decide(without_status(self.restored(OLD, MIDDLE).observe(), 2))
@@ -381,7 +381,7 @@ class TestSecretOfBefore:
         seen = self.restored(OLD, MIDDLE).observe()
         older = replace(seen.pods[2], spec_hash="", image=f"etcd:v{OLD}")
 
-        assert upgrade.as_run(replace(seen, pods=(*seen.pods[:2], older))) is None
+        assert upgrade.correct_record(replace(seen, pods=(*seen.pods[:2], older))) is None
 
 
 class TestUnset:
@@ -517,7 +517,7 @@ class TestDown:
         seen = changing(NEW, MIDDLE).observe()
         leader = next(one for one in range(3) if seat(seen, one).leads)
 
-        assert upgrade.go_on(without_status(seen, leader)) == Wait(
+        assert upgrade.advance(without_status(seen, leader)) == Wait(
             "the leader to answer", soon=True
         )
 
@@ -909,7 +909,7 @@ class TestUntried:
         return replace(seen, secret=secret, pods=tuple(failing))
 
     def test_another_version_is_tried_if_no_member_can_run(self) -> None:
-        step = upgrade.try_another(self.taken_on())
+        step = upgrade.replace_assumed(self.taken_on())
 
         assert isinstance(step, WriteBootstrap)
         assert step.final
@@ -919,7 +919,7 @@ class TestUntried:
         empty = {"in_start": True, "answer": StartAnswer("a run", Finding("no-data"))}
         seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False, **empty)
 
-        assert upgrade.try_another(seen) is not None
+        assert upgrade.replace_assumed(seen) is not None
 
     @pytest.mark.parametrize(
         "sign",
@@ -932,22 +932,22 @@ class TestUntried:
         ],
     )
     def test_none_is_tried_if_a_member_may_run(self, sign: dict[str, bool]) -> None:
-        assert upgrade.try_another(with_pod(self.taken_on(), 1, **sign)) is None
+        assert upgrade.replace_assumed(with_pod(self.taken_on(), 1, **sign)) is None
 
     def test_none_is_tried_if_etcd_or_a_member_answers(self) -> None:
         seen, running = self.taken_on(), formed(3).observe()
 
-        assert upgrade.try_another(replace(seen, etcd=running.etcd)) is None
-        assert upgrade.try_another(replace(seen, statuses=running.statuses)) is None
+        assert upgrade.replace_assumed(replace(seen, etcd=running.etcd)) is None
+        assert upgrade.replace_assumed(replace(seen, statuses=running.statuses)) is None
 
     def test_none_is_tried_while_pods_are_starting_or_without_a_declared_version(self) -> None:
         seen = self.taken_on()
         early = [replace(pod, etcd_started=False, crashing=False) for pod in seen.pods]
         silent = replace(seen.cluster, version_declared=False)
 
-        assert upgrade.try_another(replace(seen, pods=tuple(early))) is None
-        assert upgrade.try_another(replace(seen, pods=())) is None
-        assert upgrade.try_another(replace(seen, cluster=silent)) is None
+        assert upgrade.replace_assumed(replace(seen, pods=tuple(early))) is None
+        assert upgrade.replace_assumed(replace(seen, pods=())) is None
+        assert upgrade.replace_assumed(replace(seen, cluster=silent)) is None
 
     def test_none_is_tried_on_a_cluster_that_has_answered_before(self) -> None:
         seen = self.taken_on()
@@ -956,7 +956,7 @@ class TestUntried:
         record = replace(seen.secret.bootstrap, untried=False)
 
         tried = replace(seen, secret=replace(seen.secret, bootstrap=record))
-        assert upgrade.try_another(tried) is None
+        assert upgrade.replace_assumed(tried) is None
 
     def test_a_secret_lost_while_members_answer_leaves_no_version_untried(self) -> None:
         world = running("3.6.14")
@@ -1005,7 +1005,7 @@ class TestTheVersionIsOnRecord:
     def test_nothing_continues_without_a_member_list(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
 
-        assert upgrade.go_on(replace(seen, etcd=None)) is None
+        assert upgrade.advance(replace(seen, etcd=None)) is None
 
     def test_nothing_continues_while_a_pod_is_not_ready(self) -> None:
         seen = changing(MIDDLE, NEW).observe()

@@ -10,7 +10,7 @@ import pytest
 from worlds import World, body, drive, formed, is_write
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, EtcdChange, Hold, Settled
@@ -244,7 +244,7 @@ class TestPodsOfAnOlderTemplate:
         live = copy.deepcopy(dict(seen.stateful_set or {}))
         live["metadata"]["generation"] = 2
         live["status"] = {"observedGeneration": observed, "updateRevision": newest}
-        of_now = as_running(seen).template_hash
+        of_now = at_running_version(seen).template_hash
         pods = tuple(
             replace(
                 pod,

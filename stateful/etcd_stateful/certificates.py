@@ -60,7 +60,7 @@ BACKDATED: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class CertificateSpec:
     """One certificate that the cluster needs, and the Secret that holds it."""
 
     role: Role
@@ -90,9 +90,9 @@ class Need:
     seconds: float = LEAF_SECONDS
 
 
-def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
+def managed(cluster: EtcdCluster) -> tuple[CertificateSpec, ...]:
     """Certificates that the operator makes, in this order: an authority before what it signs."""
-    found: list[Need] = []
+    found: list[CertificateSpec] = []
     if cluster.links.peer.mode == "Managed":
         found += [_authority(cluster, naming.peer_authority(cluster.name), "peer"), _peer(cluster)]
     if cluster.links.client.mode == "Managed":
@@ -105,7 +105,7 @@ def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
     return tuple(found)
 
 
-def issued(cluster: EtcdCluster) -> tuple[Need, ...]:
+def issued(cluster: EtcdCluster) -> tuple[CertificateSpec, ...]:
     """Certificates that a cert-manager issuer makes: the managed ones without our authorities."""
     found = [_peer(cluster)] if cluster.links.peer.mode == "Issued" else []
     if cluster.links.client.mode == "Issued":
@@ -113,26 +113,28 @@ def issued(cluster: EtcdCluster) -> tuple[Need, ...]:
     return tuple(replace(one, signed_by="", seconds=ISSUED_SECONDS) for one in found)
 
 
-def as_issued(need: Need) -> Need:
+def as_issued(need: CertificateSpec) -> CertificateSpec:
     """The same certificate in the Secret that cert-manager writes."""
     return replace(need, secret=naming.issued(need.secret), files=APPLICATION_FILES)
 
 
-def provided(cluster: EtcdCluster, members: int) -> tuple[Need, ...]:
+def provided(cluster: EtcdCluster, members: int) -> tuple[CertificateSpec, ...]:
     """Certificates that the user provides, with the names that this many ordinals need."""
-    found: list[Need] = []
+    found: list[CertificateSpec] = []
     static = "spec.TLS.static"
     if cluster.links.peer.mode == "Static":
         names, field = _hosts(cluster, members), f"{static}.member.peerSecret"
         secret = cluster.links.peer.secret
-        found.append(Need("peer", secret, PEER_FILES, names, serves=True, calls=True, field=field))
+        found.append(
+            CertificateSpec("peer", secret, PEER_FILES, names, serves=True, calls=True, field=field)
+        )
     if cluster.links.client.mode == "Static":
         link, service = cluster.links.client, naming.client_service(cluster.name)
         names = (*_hosts(cluster, members), f"{service}.{cluster.namespace}.svc")
         field = f"{static}.member.serverSecret"
         found += [
-            Need("server", link.secret, SERVER_FILES, names, serves=True, field=field),
-            Need(
+            CertificateSpec("server", link.secret, SERVER_FILES, names, serves=True, field=field),
+            CertificateSpec(
                 "operator",
                 link.operator,
                 OPERATOR_FILES,
@@ -186,13 +188,15 @@ def pinned_in(bundle: str, key: str) -> str:
     return found if key == pinned_file(bundle, found) else ""
 
 
-def _authority(cluster: EtcdCluster, secret: str, link: str) -> Need:
+def _authority(cluster: EtcdCluster, secret: str, link: str) -> CertificateSpec:
     subject = f"{cluster.name}-{link}-ca"
-    return Need("authority", secret, AUTHORITY_FILES, subject=subject, seconds=AUTHORITY_SECONDS)
+    return CertificateSpec(
+        "authority", secret, AUTHORITY_FILES, subject=subject, seconds=AUTHORITY_SECONDS
+    )
 
 
-def _peer(cluster: EtcdCluster) -> Need:
-    return Need(
+def _peer(cluster: EtcdCluster) -> CertificateSpec:
+    return CertificateSpec(
         "peer",
         naming.peer_certificate(cluster.name),
         PEER_FILES,
@@ -204,7 +208,7 @@ def _peer(cluster: EtcdCluster) -> Need:
     )
 
 
-def _server(cluster: EtcdCluster) -> Need:
+def _server(cluster: EtcdCluster) -> CertificateSpec:
     """etcd's JSON gateway uses the server certificate to call etcd on loopback as a client."""
     services = (naming.client_service(cluster.name), naming.headless_service(cluster.name))
     short = tuple(
@@ -215,7 +219,7 @@ def _server(cluster: EtcdCluster) -> Need:
         for service in services
         for domain in _domains(cluster)
     )
-    return Need(
+    return CertificateSpec(
         "server",
         naming.server_certificate(cluster.name),
         SERVER_FILES,
@@ -228,9 +232,9 @@ def _server(cluster: EtcdCluster) -> Need:
     )
 
 
-def _operator(cluster: EtcdCluster) -> Need:
+def _operator(cluster: EtcdCluster) -> CertificateSpec:
     """While etcd's authentication is on, etcd takes the common name for the user."""
-    return Need(
+    return CertificateSpec(
         "operator",
         naming.operator_certificate(cluster.name),
         OPERATOR_FILES,
@@ -240,8 +244,8 @@ def _operator(cluster: EtcdCluster) -> Need:
     )
 
 
-def _application(cluster: EtcdCluster) -> Need:
-    return Need(
+def _application(cluster: EtcdCluster) -> CertificateSpec:
+    return CertificateSpec(
         "application",
         naming.client_certificate(cluster.name),
         APPLICATION_FILES,

@@ -221,7 +221,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/restore/fetch.py",
-        " or too_high(manifest, order.bump)",
+        " or bump_too_high(manifest, order.bump)",
         "",
         "a cluster that is restored every night is replaced by one that cannot run",
     ),
@@ -433,7 +433,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        "    if running and may_store(running):\n",
+        "    if running and may_still_run(running):\n",
         "    if False:\n",
         "a backup is stored behind its own deletion",
     ),
@@ -625,7 +625,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/trial_restore.py",
-        "            except Silent:\n                raise\n            except rpc",
+        "            except NoReply:\n                raise\n            except rpc",
         "            except rpc",
         "an etcd that hangs over its keys is asked again until the time of its trial is over",
     ),
@@ -795,7 +795,7 @@ MUTANTS: Final = [
     # The end of a Job's program.
     Mutant(
         "operator/etcd_operator/backup/__main__.py",
-        "    return 0 if told or isinstance(outcome, Removed | Brought) else 1\n",
+        "    return 0 if told or isinstance(outcome, Removed | Downloaded) else 1\n",
         "    return 0\n",
         "a backup whose word found no room is made again without end",
     ),

@@ -29,7 +29,7 @@ from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
 from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import Link, Links
 from etcd_stateful.backup import credentials, manifest, order, outcome
-from etcd_stateful.backup.foreign_files import Found, Others
+from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
 from etcd_stateful.backup.reference import Chosen
 from etcd_stateful.jobs import restore
@@ -219,7 +219,7 @@ STORE = Store(
 )  # fmt: skip
 STORED = outcome.Stored(
     "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),
-    others=Others(2, (Found("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),
+    others=ForeignFiles(2, (ForeignFile("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),
 )  # fmt: skip
 SPEC = {"size": 3, "pod": {"labels": {"a": "b"}}}
 MANIFEST = manifest.Manifest(
@@ -290,7 +290,7 @@ def of_resource(parse: Any) -> Any:
 DOCUMENTS = {
     "stored": Document(json.loads(outcome.serialise(STORED)), outcome.parse),
     "proven": Document(
-        json.loads(outcome.serialise(outcome.Proven("3.7.3", ("a",), ("b",)))), outcome.parse
+        json.loads(outcome.serialise(outcome.Verified("3.7.3", ("a",), ("b",)))), outcome.parse
     ),
     "described": Document(
         json.loads(outcome.serialise(outcome.Described(SPEC, "3.7.3", 7))), outcome.parse
@@ -383,7 +383,7 @@ def test_a_valid_document_is_read(name: str) -> None:
     found = read(name, DOCUMENTS[name].valid)
 
     assert (found is None) == (name == "refused watch")
-    assert found != outcome.Said()
+    assert found != outcome.JobReport()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -408,7 +408,7 @@ def is_usable(name: str, found: Any) -> None:
     """What was read goes into a status or an object that the API server has to accept."""
     if found is None or name.startswith("Etcd"):
         return
-    if isinstance(found, outcome.Said) and found.described:
+    if isinstance(found, outcome.JobReport) and found.described:
         found = {"spec": found.described.spec, "version": found.described.version}
     counts_are_counts(found)
     as_json = found if isinstance(found, Mapping | tuple) else asdict(found)

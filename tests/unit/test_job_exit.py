@@ -15,7 +15,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Brought, Failure, Proven, Removed, Stored
+from etcd_stateful.backup.outcome import Downloaded, Failure, Removed, Stored, Verified
 
 WATCHED = """
 import atexit, runpy
@@ -42,9 +42,9 @@ def test_a_finished_job_was_aborted_at_its_exit(program: str, code: int) -> None
 STORED = Stored("s3://bucket/key", "0a", 7, "3.7.3", 4128, "ff", 1.0, key="key")
 ENDED = [
     (STORED, 1),
-    (Proven("3.7.3", ("revision 7",)), 1),
+    (Verified("3.7.3", ("revision 7",)), 1),
     (Removed(2), 0),
-    (Brought(4128), 0),
+    (Downloaded(4128), 0),
     (Failure("TimedOut", "too long", final=True), 3),
 ]
 

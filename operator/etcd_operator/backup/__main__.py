@@ -22,18 +22,18 @@ from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import BadOrder, Order
 from etcd_stateful.backup.outcome import (
     FINAL_EXIT,
-    Brought,
     Described,
+    Downloaded,
     Failure,
-    Proven,
     Removed,
     Stored,
+    Verified,
     serialise,
 )
 
 log = logging.getLogger(__name__)
 
-Outcome = Stored | Brought | Proven | Removed | Described | Failure
+Outcome = Stored | Downloaded | Verified | Removed | Described | Failure
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
@@ -51,7 +51,7 @@ def main(environment: Mapping[str, str]) -> int:
     if isinstance(outcome, Failure):
         return FINAL_EXIT if outcome.final else 1
     # A complete Job that reports no outcome would be repeated again and again.
-    return 0 if told or isinstance(outcome, Removed | Brought) else 1
+    return 0 if told or isinstance(outcome, Removed | Downloaded) else 1
 
 
 def _outcome(order: Order) -> Outcome:
@@ -141,9 +141,9 @@ def _conclude(outcome: Outcome, path: str) -> bool:
             log.error("%s: %s", reason, message)
         case Described(version=version, revision=revision):
             log.info("the backup is of etcd %s, revision %d", version, revision)
-        case Brought(size=size):
+        case Downloaded(size=size):
             log.info("downloaded %d bytes to try them", size)
-        case Proven():
+        case Verified():
             log.info("%s", outcome.words)
         case Removed(count=count):
             log.info("deleted %d backups from the store", count)

@@ -35,7 +35,7 @@ PROBE_SECONDS: Final = 2.0
 _CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"
 
 
-class Silent(grpc.RpcError):  # type: ignore[misc]
+class NoReply(grpc.RpcError):  # type: ignore[misc]
     """No answer came before the deadline."""
 
     def __init__(self, what: str, seconds: float) -> None:
@@ -70,16 +70,16 @@ def secured(target: str, credentials: Any) -> Any:
 async def asked(method: Any, request: Any, seconds: float, what: str) -> Any:
     """Calls `method` and returns the reply. The call is cancelled with its task.
 
-    Raises RpcError, of which Silent means that no reply came in time.
+    Raises RpcError, of which NoReply means that no reply came in time.
 
     Args:
-        what: completes the message of Silent: "it has not <what> within 4 s".
+        what: completes the message of NoReply: "it has not <what> within 4 s".
     """
     try:
         return await _answered(method.future(request, timeout=seconds))
     except grpc.RpcError as error:
         if cast("Any", error).code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-            raise Silent(what, seconds) from error
+            raise NoReply(what, seconds) from error
         raise
 
 

@@ -7,14 +7,14 @@ import contextlib
 from typing import BinaryIO
 
 from etcd_operator.backup.sink import Sink
-from etcd_stateful.backup.integrity import Checked
+from etcd_stateful.backup.integrity import SnapshotCheck
 
 
 class BrokenOff(Exception):
     """The store sent fewer or more bytes than it had announced, without an error."""
 
 
-async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
+async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> SnapshotCheck:
     """Writes the backup to `file` and returns its check; raises StoreFailed, BrokenOff and OSError.
 
     Threads write and hash, without holding the GIL, while the next pieces arrive.
@@ -22,7 +22,7 @@ async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Ch
     Args:
         size: in bytes, as the store has announced it.
     """
-    checked = Checked()
+    checked = SnapshotCheck()
     async with contextlib.aclosing(sink.read(key)) as pieces:
         async for piece in pieces:
             if size is not None and checked.size + len(piece) > size:

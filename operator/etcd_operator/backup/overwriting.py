@@ -20,15 +20,15 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure
 
 
-class Spared(Failed):
+class OverwriteRefused(Failed):
     """The backup ends here, because what is stored at its path must not be overwritten."""
 
 
-async def spare_history(order: Order, sink: Sink, cluster_id: str) -> Manifest | None:
+async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest | None:
     """Returns the manifest of the backup that this object itself has stored at its path, if any.
 
-    Raises Spared if what is stored there must not be overwritten, and StoreFailed if the store does
-    not answer.
+    Raises OverwriteRefused if what is stored there must not be overwritten, and StoreFailed if the
+    store does not answer.
 
     Write-only credentials cannot check this, so then nothing is spared.
 
@@ -105,6 +105,6 @@ def _spare_undecided(order: Order, theirs: Undecided, cluster_id: str) -> None:
         )
 
 
-def _stored_already(order: Order, words: str) -> Spared:
+def _stored_already(order: Order, words: str) -> OverwriteRefused:
     where = order.store.path_field
-    return Spared(Failure("AlreadyStored", f"{where}: {words}", final=True))
+    return OverwriteRefused(Failure("AlreadyStored", f"{where}: {words}", final=True))

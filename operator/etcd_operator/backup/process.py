@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from etcd_operator.backup.clients import StoreFailed
-from etcd_operator.backup.overwriting import spare_history
+from etcd_operator.backup.overwriting import check_overwrite
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
@@ -22,7 +22,7 @@ from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, wh
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
-from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
@@ -136,7 +136,7 @@ class Backup:
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             cluster_id = to_hex(members[0].answer.cluster_id)
-            before = await spare_history(self._order, self._sink, cluster_id)
+            before = await check_overwrite(self._order, self._sink, cluster_id)
             if before and await self._is_of_this_run(before):
                 return self._as_before(before)
             taken = await self._take(source, members)
@@ -205,7 +205,7 @@ class Backup:
         answer = member.answer
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
-        checked = Checked()
+        checked = SnapshotCheck()
         sha256 = ""
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -289,7 +289,7 @@ class Backup:
 
     async def _verify(self, taken: _Taken) -> None:
         """Reads back what is stored; raises Stopped if that differs from what was sent."""
-        checked = Checked()
+        checked = SnapshotCheck()
         async with contextlib.aclosing(self._sink.read(taken.key)) as pieces:
             async for piece in pieces:
                 if self._stop.done():

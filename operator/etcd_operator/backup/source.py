@@ -26,7 +26,7 @@ from etcd_operator.backup.idle_timeout import SILENT_SECONDS, WithIdleTimeout
 from etcd_operator.backup.measuring import hashed, measure, patience
 from etcd_operator.backup.read_ahead import read_ahead
 from etcd_operator.etcd.denial import is_denial
-from etcd_stateful.backup.choice import Answer, NoChoice, candidates
+from etcd_stateful.backup.choice import EndpointStatus, NoUsableMember, candidates
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import CLUSTER_FIELD, Order
 from etcd_stateful.backup.outcome import Failed, Failure
@@ -48,7 +48,7 @@ class Unusable(Failed):
 class Member:
     """A member that has answered, with the connection that it answered on."""
 
-    answer: Answer
+    answer: EndpointStatus
     channel: Any
 
 
@@ -78,7 +78,7 @@ class Source:
             log.warning("no snapshot is taken from an endpoint: %s", failure.message)
         try:
             best = candidates((one.answer for one in found), self._order.cluster_id)
-        except NoChoice as error:
+        except NoUsableMember as error:
             raise Unusable(Failure("EtcdRefused", f"{where}: {error}")) from error
         by_endpoint = {one.answer.endpoint: one for one in found}
         return [by_endpoint[answer.endpoint] for answer in best]
@@ -127,7 +127,7 @@ class Source:
         self._check_same(member, answer)
         return replace(member, answer=answer)
 
-    def _check_same(self, member: Member, answer: Answer) -> None:
+    def _check_same(self, member: Member, answer: EndpointStatus) -> None:
         if answer.member_id != member.answer.member_id:
             words = f"{self._order.endpoints_field}: {answer.endpoint} changed the member behind it"
             raise Unusable(Failure("EtcdUnreachable", words))
@@ -241,10 +241,10 @@ def _worst(where: str, failures: list[Failure], hint: str) -> Failure:
     return Failure("EtcdUnreachable", f"{where}: no endpoint answers: {told}{hint}")
 
 
-async def _status(endpoint: str, channel: Any) -> Answer:
+async def _status(endpoint: str, channel: Any) -> EndpointStatus:
     status = rpc.MaintenanceStub(channel).Status
     reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
-    return Answer(
+    return EndpointStatus(
         endpoint=endpoint,
         cluster_id=reply.header.cluster_id,
         member_id=reply.header.member_id,

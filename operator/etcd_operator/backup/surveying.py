@@ -13,14 +13,19 @@ from typing import Final
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
-from etcd_stateful.backup.foreign_files import MOST_LOOKED_AT, File, Others, others
+from etcd_stateful.backup.foreign_files import (
+    MOST_LOOKED_AT,
+    File,
+    ForeignFiles,
+    find_foreign_files,
+)
 
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 3.0
 
 
-async def survey(sink: Sink, key: str) -> Others | None:
+async def survey(sink: Sink, key: str) -> ForeignFiles | None:
     """The other files below the path of the schedule that made `key`; None if they are unknown."""
     mine = names.of_schedule(key)
     if mine is None:
@@ -40,7 +45,7 @@ async def survey(sink: Sink, key: str) -> Others | None:
     except StoreFailed as error:
         log.info("cannot list the other files in the store: %s", error)
         return None
-    return others(key, found, partial=partial)
+    return find_foreign_files(key, found, partial=partial)
 
 
 async def _at(sink: Sink, path: str) -> list[File]:

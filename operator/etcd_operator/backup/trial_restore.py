@@ -17,7 +17,7 @@ from typing import Any, Final
 from aetcd import rpc
 from grpc import ssl_channel_credentials
 
-from etcd_operator.backup.channel import Silent, asked, secured
+from etcd_operator.backup.channel import NoReply, asked, secured
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.measuring import measure, patience
@@ -26,11 +26,11 @@ from etcd_operator.backup.stored_manifest import read_manifest_bytes
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
-from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
 from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Brought, Failure, Proven
+from etcd_stateful.backup.outcome import Downloaded, Failure, Verified
 from etcd_stateful.certificates import OPERATOR_FILES
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ PAUSE: Final = 0.2
 ASK_SECONDS: Final = 4.0
 
 
-async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
+async def bring(order: Order, sink: Sink, root: Path) -> Downloaded | Failure:
     """Downloads the backup and its manifest, as they are stored now."""
     key = order.store.key
     # A kubelet may run a pod's init containers more than once.
@@ -61,10 +61,10 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
         return _wrong(order, f"{words}had {order.expected}")
     _write_certificates(root / trial.TLS)
     (root / trial.MANIFEST).write_bytes(manifest)
-    return Brought(checked.size)
+    return Downloaded(checked.size)
 
 
-async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
+async def _saved(order: Order, sink: Sink, path: Path) -> SnapshotCheck:
     """Downloads the backup; raises StoreFailed, OSError, and Damaged if its size has changed."""
     size = await sink.size(order.store.key)
     if order.size and size not in (None, order.size):
@@ -86,7 +86,7 @@ def _write_certificates(folder: Path) -> None:
             (folder / name).write_bytes(content)
 
 
-async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven | Failure:
+async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Verified | Failure:
     """Waits for etcd within the order's timeout, and compares it with the manifest."""
     said = manifests.parse((root / trial.MANIFEST).read_bytes())
     files = [(root / trial.TLS / name).read_bytes() for name in OPERATOR_FILES]
@@ -99,12 +99,12 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
                 now, found = await etcd.measured(said.revision)
         except TimeoutError:
             return _too_late(order, etcd)
-        except Silent as error:
+        except NoReply as error:
             return _hangs(error)
     verdict = measurement.compare(said.revision, said.measured, now, found)
     if verdict.wrong:
         return _wrong(order, f"{order.store.key} was restored, and {'; '.join(verdict.wrong)}")
-    return Proven(said.version, verdict.same, verdict.unknown)
+    return Verified(said.version, verdict.same, verdict.unknown)
 
 
 class _Scratch:
@@ -118,7 +118,7 @@ class _Scratch:
         """Why the last question was not answered."""
 
     async def measured(self, revision: int) -> tuple[int, Measured]:
-        """Returns its current revision, and what it holds. Asks until etcd answers; raises Silent
+        """Returns its current revision, and what it holds. Asks until etcd answers; raises NoReply
         if etcd hangs while it counts or hashes its keys."""
         while True:
             try:
@@ -127,7 +127,7 @@ class _Scratch:
                     if now < revision:
                         return now, Measured()
                     return now, await measure(self._channel, revision, self._patience)
-            except Silent:
+            except NoReply:
                 raise
             except rpc.RpcError as error:
                 self.trouble = " ".join(str(error.details()).split())[:200]
@@ -139,7 +139,7 @@ class _Scratch:
         status = rpc.MaintenanceStub(self._channel).Status
         try:
             reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
-        except Silent as error:
+        except NoReply as error:
             # etcd accepts connections before it has loaded the restored data.
             self.trouble = error.details()
             return 0
@@ -156,7 +156,7 @@ def _too_late(order: Order, etcd: _Scratch) -> Failure:
     return _timed_out(f"{order.timeout} s are over, and {etcds} has not {what}{why}")
 
 
-def _hangs(error: Silent) -> Failure:
+def _hangs(error: NoReply) -> Failure:
     return _timed_out(f"the etcd of the trial restore hangs: {error.details()}")
 
 

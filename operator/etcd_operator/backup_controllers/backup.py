@@ -31,7 +31,7 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.timestamps import created, rfc3339, seconds
@@ -40,17 +40,17 @@ from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded_cluster, status
-from etcd_stateful.backup.deletion import CreateDeletion, SetFinalizers
+from etcd_stateful.backup.deletion import CreateDeletionJob, SetFinalizers
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import (
     CreateJob,
-    CreateTrial,
+    CreateTrialJob,
     DeleteJob,
     Job,
+    ObservedBackup,
     Run,
-    Seen,
     Target,
-    Tell,
+    WriteStatus,
 )
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.trial_job import trial_job
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 _NO_MATTER: Final[Json] = {}
 """Stands in for the claim if none has to be looked at."""
 
-Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
+Write = CreateJob | CreateTrialJob | DeleteJob | CreateDeletionJob | SetFinalizers
 
 
 class Backups:
@@ -124,7 +124,7 @@ class Backups:
             return await self._do(body, backup, first)
         seen = await self._look(body, backup)
         step = plan.decide(seen)
-        if isinstance(step, Tell):
+        if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
         return await self._do(body, backup, step, seen.target)
 
@@ -132,7 +132,7 @@ class Backups:
         """Makes a pass over an EtcdBackup that is being deleted."""
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
-        name = plan.job_name(backup, deletion.deletion_of(backup))
+        name = plan.job_name(backup, deletion.deletion_run(backup))
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
@@ -142,7 +142,7 @@ class Backups:
         )
         if step is None:
             return None
-        if isinstance(step, Tell):
+        if isinstance(step, WriteStatus):
             told = status.render(body, None, step, job="", began="", now=self._now())
             if await self._write(body, told) and step.reason == "DeletionFailed":
                 await self._announce(body, step)
@@ -156,7 +156,7 @@ class Backups:
         run, told = self._due(body, before), str((body.get("status") or {}).get("job") or "")
         names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
         found = [await self._jobs.find(backup, name) for name in names if name]
-        return next((job for job in found if job and deletion.may_store(job)), None)
+        return next((job for job in found if job and deletion.may_still_run(job)), None)
 
     def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
         stored: Json = body.get("status") or {}
@@ -170,7 +170,7 @@ class Backups:
             await self._finalize(body, off)
         return None
 
-    async def _look(self, body: Json, backup: EtcdBackup) -> Seen:
+    async def _look(self, body: Json, backup: EtcdBackup) -> ObservedBackup:
         stored: Json = body.get("status") or {}
         run = self._due(body, backup)
         name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
@@ -178,7 +178,7 @@ class Backups:
         due = run is not None and (run.due <= now or stored.get("job") == name)
         job = await self._jobs.find(backup, name) if due else None
         claim = await self._claim(backup) if due and job is None else _NO_MATTER
-        return Seen(
+        return ObservedBackup(
             backup=backup,
             stored=stored,
             run=run,
@@ -194,7 +194,7 @@ class Backups:
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
         if backup.verify != "Restore" or run is None or job is None or job.state != "complete":
             return None
-        return await self._jobs.find(backup, plan.job_name(backup, plan.trial_of(run)))
+        return await self._jobs.find(backup, plan.job_name(backup, plan.trial_run(run)))
 
     async def _earlier_job(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
         """The Job of an earlier run that may not be over. One that is over is not read again."""
@@ -222,9 +222,9 @@ class Backups:
                     begun = await self._begin(body, backup)
                     await self._note(begun, run, job["metadata"]["name"])
                     await self._create(job)
-                case CreateTrial(run=run, stored=stored):
+                case CreateTrialJob(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
-                case CreateDeletion():
+                case CreateDeletionJob():
                     of, told = recorded_of(self._store, backup), body.get("status") or {}
                     job = deletion_job(backup, told, operator_image=image, cluster=of)
                     await self._create(job)
@@ -235,7 +235,7 @@ class Backups:
         except Conflict:
             return 1.0
         except Rejected as error:
-            if not (namespace_ends(error) and isinstance(step, CreateDeletion)):
+            if not (namespace_ends(error) and isinstance(step, CreateDeletionJob)):
                 raise
             await self._let_go(body)
             return REJECTED_SECONDS
@@ -281,7 +281,7 @@ class Backups:
     async def _note(self, body: Json, run: Run, job: str) -> None:
         """Records the Job before it is created. Otherwise nobody would know of it after an edit of
         the spec, and two Jobs could write under one name."""
-        told = status.render(body, run, Tell("", ""), job=job, began="", now=self._now())
+        told = status.render(body, run, WriteStatus("", ""), job=job, began="", now=self._now())
         await self._write(body, told)
 
     async def _create(self, manifest: Json) -> None:
@@ -315,7 +315,7 @@ class Backups:
         self._store.put(ETCD_BACKUPS, written)
         return written
 
-    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
+    async def _tell(self, body: Json, seen: ObservedBackup, said: WriteStatus) -> float | None:
         began = rfc3339(said.began) if said.began is not None else ""
         job = seen.job.name if seen.job and not seen.job.other_owner else ""
         told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
@@ -325,14 +325,14 @@ class Backups:
             return 0.0
         return said.after
 
-    async def _announce(self, body: Json, said: Tell) -> None:
+    async def _announce(self, body: Json, said: WriteStatus) -> None:
         log.info("%s: %s", said.reason, said.message)
         about = ETCD_BACKUPS.named(body)
         kind: Any = "Normal" if said.stored else "Warning"
         await self._events.emit(about, kind, said.reason, said.message)
 
     async def _write(self, body: Json, told: Json) -> bool:
-        return await write_news(self._kube, self._store, ETCD_BACKUPS, body, told)
+        return await write_if_changed(self._kube, self._store, ETCD_BACKUPS, body, told)
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())

@@ -20,7 +20,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
-from etcd_stateful.backup.outcome import Failure, Progress, Said
+from etcd_stateful.backup.outcome import Failure, JobReport, Progress
 from etcd_stateful.backup.plan import DeleteJob, Job
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
@@ -100,7 +100,7 @@ class BackupJobs:
             resource_version=metadata["resourceVersion"],
             created=created(raw) or self._wall_clock(),
             state=state,
-            said=_said(newest) if newest else outcome.Said(),
+            said=_said(newest) if newest else outcome.JobReport(),
             why=jobs.why_failed(raw),
             trouble=self._trouble(raw, newest, state),
             progress=await self._progress(newest) if newest and state == "running" else None,
@@ -138,7 +138,7 @@ class BackupJobs:
         return await self._ask(str(told["podIP"]))
 
 
-def _said(pod: Any) -> Said:
+def _said(pod: Any) -> JobReport:
     """What the Job's own container reports, or else the container before it that failed."""
     if text := jobs.message(pod, CONTAINER):
         return _with_cause(outcome.parse(text), pod)
@@ -148,21 +148,21 @@ def _said(pod: Any) -> Said:
             return found
     if name := jobs.out_of_memory(pod):
         words = f"spec.pod.resources: container {name} needs more memory than its limit (OOMKilled)"
-        return Said(failure=Failure("OutOfMemory", f"{words}: raise limits.memory"))
+        return JobReport(failure=Failure("OutOfMemory", f"{words}: raise limits.memory"))
     if words := jobs.message(pod, ETCDUTL):
-        return Said(
+        return JobReport(
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
         )
-    return Said()
+    return JobReport()
 
 
-def _with_cause(said: Said, pod: Any) -> Said:
+def _with_cause(said: JobReport, pod: Any) -> JobReport:
     """If a trial restore timed out because its etcd fails, gives the reason why etcd fails."""
     failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
     if failure is None or failure.reason != "TimedOut" or not why:
         return said
     words = f"the etcd of the trial restore does not run on what is stored: {why}"
-    return Said(failure=replace(failure, reason="VerificationFailed", message=words))
+    return JobReport(failure=replace(failure, reason="VerificationFailed", message=words))
 
 
 def _ordered(raw: Json) -> Place | None:

@@ -28,7 +28,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.objects import reading
@@ -40,10 +40,10 @@ from etcd_stateful.backup import reference, restores, status
 from etcd_stateful.backup.plan import DeleteJob
 from etcd_stateful.backup.restores import (
     CreateCluster,
-    CreateDescription,
-    Say,
-    Seen,
+    CreateDescriptionJob,
+    ObservedRestore,
     TargetCluster,
+    WriteRestoreStatus,
 )
 from etcd_stateful.manifests.backup_job import description_job
 
@@ -98,24 +98,24 @@ class Restores:
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
         seen = await self._look(body, restore)
         step = restores.decide(seen)
-        if isinstance(step, Say):
+        if isinstance(step, WriteRestoreStatus):
             return await self._say(body, seen, step)
         return await self._do(seen, step)
 
-    async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
+    async def _look(self, body: Json, restore: EtcdRestore) -> ObservedRestore:
         stored: Json = body.get("status") or {}
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
             secret = self._finder.known(
                 SECRETS, restore.namespace, naming.start_secret(restore.name)
             )
-            seen = Seen(
+            seen = ObservedRestore(
                 restore, stored, _target_cluster(cluster, secret), waited=self._waited(stored)
             )
             return await self._with_backup(seen)
-        name = naming.backup_job(restore.name, restores.description(restore).id)
+        name = naming.backup_job(restore.name, restores.description_run(restore).id)
         job = await self._jobs.find(restore, name)
-        seen = Seen(restore, stored, job=job, waited=self._waited(stored))
+        seen = ObservedRestore(restore, stored, job=job, waited=self._waited(stored))
         return await self._with_backup(seen) if job is None else seen
 
     def _waited(self, stored: Json) -> float:
@@ -123,20 +123,22 @@ class Restores:
         told = conditions.get("Complete") or {}
         return seconds_since(told.get("lastTransitionTime"), self._wall_clock())
 
-    async def _with_backup(self, seen: Seen) -> Seen:
+    async def _with_backup(self, seen: ObservedRestore) -> ObservedRestore:
         """Adds the EtcdBackup that the spec names, if it names one."""
         restore = seen.restore
         if not isinstance(restore.source, BackupRef):
             return seen
         name = restore.source.name
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
-        return replace(seen, backup=reference.stored_last(name, body), pod=reference.pod_of(body))
+        return replace(seen, backup=reference.last_stored(name, body), pod=reference.pod_of(body))
 
-    async def _do(self, seen: Seen, step: CreateDescription | CreateCluster | DeleteJob) -> float:
+    async def _do(
+        self, seen: ObservedRestore, step: CreateDescriptionJob | CreateCluster | DeleteJob
+    ) -> float:
         image, restore = self._operator_image, seen.restore
         try:
             match step:
-                case CreateDescription(store=store, pod=pod):
+                case CreateDescriptionJob(store=store, pod=pod):
                     manifest = description_job(restore, store, operator_image=image, pod=pod)
                     await self._kube.create(JOBS, manifest)
                     log.info("created Job %s", manifest["metadata"]["name"])
@@ -152,18 +154,24 @@ class Restores:
     async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
         if words := refused_in_words(error):
             log.warning("%s", words)
-            await self._stopped(body, restore, Say("Refused", words, "False"))
+            await self._stopped(body, restore, WriteRestoreStatus("Refused", words, "False"))
         return REJECTED_SECONDS
 
     async def _not_done(self, body: Json, restore: EtcdRestore, error: Unavailable) -> None:
         if self._unanswered.again(key_of(body)):
             with contextlib.suppress(KubeError):
-                await self._stopped(body, restore, Say(REASON, in_words(error), "False"))
+                await self._stopped(
+                    body, restore, WriteRestoreStatus(REASON, in_words(error), "False")
+                )
 
-    async def _stopped(self, body: Json, restore: EtcdRestore, said: Say) -> None:
-        await self._write(body, self._told(body, Seen(restore, body.get("status") or {}), said))
+    async def _stopped(self, body: Json, restore: EtcdRestore, said: WriteRestoreStatus) -> None:
+        await self._write(
+            body, self._told(body, ObservedRestore(restore, body.get("status") or {}), said)
+        )
 
-    async def _say(self, body: Json, seen: Seen, said: Say) -> float | None:
+    async def _say(
+        self, body: Json, seen: ObservedRestore, said: WriteRestoreStatus
+    ) -> float | None:
         if await self._write(body, self._told(body, seen, said)) and (
             said.failed or said.status == "True"
         ):
@@ -172,11 +180,11 @@ class Restores:
             await self._events.emit(about, kind, said.reason, said.message)
         return said.after
 
-    def _told(self, body: Json, seen: Seen, said: Say) -> Json:
+    def _told(self, body: Json, seen: ObservedRestore, said: WriteRestoreStatus) -> Json:
         return status.of_restore(body, restores.status(seen, said), said, self._now())
 
     async def _write(self, body: Json, told: Json) -> bool:
-        return await write_news(self._kube, self._store, ETCD_RESTORES, body, told)
+        return await write_if_changed(self._kube, self._store, ETCD_RESTORES, body, told)
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())

@@ -27,7 +27,7 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
@@ -35,9 +35,9 @@ from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
-from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.retention import DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
-from etcd_stateful.backup.schedules import Create, Record, Seen, Tell
+from etcd_stateful.backup.schedules import Create, ObservedSchedule, Record, WriteStatus
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
 
 log = logging.getLogger(__name__)
@@ -104,9 +104,9 @@ class Schedules:
     ) -> float | None:
         seen = self._look(body, schedule, calendar, self._known(schedule))
         step = schedules.decide(seen)
-        if isinstance(step, Tell):
+        if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
-        if isinstance(step, LetGo):
+        if isinstance(step, DeleteBackup):
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
             if schedules.decide(fresh) != step:
                 return AGAIN_SECONDS
@@ -122,14 +122,14 @@ class Schedules:
 
     def _look(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
-    ) -> Seen:
+    ) -> ObservedSchedule:
         now = self._wall_clock()
         record = self._record(body, schedule, now)
         made = tuple(
             one for each in backups if (one := as_scheduled(schedule, each, created(each)))
         )
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
-        return Seen(
+        return ObservedSchedule(
             schedule=schedule,
             record=record,
             now=now,
@@ -162,13 +162,13 @@ class Schedules:
             missed=missed if isinstance(missed, int) else 0,
         )
 
-    async def _do(self, schedule: EtcdBackupSchedule, step: Create | LetGo) -> float:
+    async def _do(self, schedule: EtcdBackupSchedule, step: Create | DeleteBackup) -> float:
         try:
             match step:
                 case Create(moment=moment):
                     await self._create(schedule, moment)
                     return AGAIN_SECONDS
-                case LetGo():
+                case DeleteBackup():
                     await self._let_go(schedule, step)
         except Conflict:
             return AGAIN_SECONDS
@@ -202,7 +202,7 @@ class Schedules:
         await self._kube.create(ETCD_BACKUPS, manifest)
         log.info("created EtcdBackup %s", manifest["metadata"]["name"])
 
-    async def _let_go(self, schedule: EtcdBackupSchedule, step: LetGo) -> None:
+    async def _let_go(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> None:
         where = (ETCD_BACKUPS, schedule.namespace, step.name)
         if step.finalizers is None:
             version = step.resource_version
@@ -217,7 +217,7 @@ class Schedules:
         }
         self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
 
-    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float:
+    async def _tell(self, body: Json, seen: ObservedSchedule, said: WriteStatus) -> float:
         now = rfc3339(self._wall_clock())
         told = schedule_status.render(body, seen, said.record, said.miss, rfc3339, now)
         self._measure(key_of(body), seen, said.record, told)
@@ -229,7 +229,7 @@ class Schedules:
             return said.after
         return AGAIN_SECONDS
 
-    def _measure(self, key: Key, seen: Seen, record: Record, told: Json) -> None:
+    def _measure(self, key: Key, seen: ObservedSchedule, record: Record, told: Json) -> None:
         self._metrics.schedule(
             key,
             on=not seen.schedule.suspend,
@@ -240,4 +240,4 @@ class Schedules:
         )
 
     async def _write(self, body: Json, told: Json) -> bool:
-        return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)
+        return await write_if_changed(self._kube, self._store, ETCD_SCHEDULES, body, told)

@@ -25,7 +25,7 @@ from etcd_operator.etcd.client import GrpcEtcd
 from etcd_operator.kube.api import Kubernetes
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
@@ -41,7 +41,7 @@ def make_reconciler(
     etcd: Etcd | None = None,
     accounts: Accounts | None = None,
     events: Events | None = None,
-    mark: Mark = unheard,
+    mark: Mark = no_mark,
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
 ) -> Reconciler:

@@ -61,7 +61,7 @@ longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedCluster:
     """One observation. It is `fresh` unless an earlier answer of the network was reused."""
 
     observation: Observation
@@ -87,7 +87,7 @@ class Confirmed:
 
     body: Json
     cluster: EtcdCluster
-    seen: Seen
+    seen: ObservedCluster
 
 
 class Observer:
@@ -141,7 +141,7 @@ class Observer:
         claims = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
         return self._assemble(body, cluster, children, claims)
 
-    async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> Seen:
+    async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> ObservedCluster:
         """Observes the cluster.
 
         Args:
@@ -164,14 +164,16 @@ class Observer:
         if quiet and last and same and now - last.at < last.interval:
             left = last.interval - (now - last.at)
             seen = last.onto(base)
-            return Seen(seen, fresh=False, next_sweep=left, shape=shape, next_touch=touch)
+            return ObservedCluster(
+                seen, fresh=False, next_sweep=left, shape=shape, next_touch=touch
+            )
         secret = children.secret if base.secret else None
         key_of_tickets = reading.start_key(secret) if secret else None
         identity = self._certificates.identity(cluster)
         passwords = self._passwords.of(cluster)
         sweep = await self._network.ask(base, key_of_tickets, last, identity, passwords)
         self._sweeps[key] = sweep
-        return Seen(
+        return ObservedCluster(
             sweep.onto(base),
             fresh=True,
             next_sweep=sweep.interval,
@@ -246,7 +248,7 @@ class Observer:
         ):
             return base
         found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
-        return replace(base, backup=reference.stored_last(name, found))
+        return replace(base, backup=reference.last_stored(name, found))
 
     def _assemble(
         self, body: Json, cluster: EtcdCluster, children: Children, claims: list[Json]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
-from etcd_operator.cluster.observe import Observer, Seen
+from etcd_operator.cluster.observe import ObservedCluster, Observer
 from etcd_operator.cluster.report import Reporter
 from etcd_operator.cluster.requeue import (
     WAIT_SECONDS,
@@ -66,7 +66,7 @@ class _Pass:
     body: Json
     cluster: EtcdCluster
     memory: Memory
-    seen: Seen
+    seen: ObservedCluster
     since: float
     """When the pass was asked for, in the event loop's time."""
 
@@ -141,14 +141,18 @@ class Reconciler:
             return await self._idle(current, step)
         return await self._write(current, step)
 
-    async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
+    async def _decide(
+        self, body: Json, cluster: EtcdCluster, memory: Memory
+    ) -> tuple[ObservedCluster, Step]:
         """Observes the cluster and decides on the step.
 
         An observation that is not fresh is enough to repeat the last step, or for a step that
         depends on Kubernetes objects alone.
         """
         if cluster.paused:
-            seen = Seen(self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0)
+            seen = ObservedCluster(
+                self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0
+            )
             return seen, decide(seen.observation)
         seen = await self._observer.observe(body, cluster, quiet=memory.quiet)
         step = decide(seen.observation)

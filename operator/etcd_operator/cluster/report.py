@@ -24,7 +24,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import timeless, write_status
+from etcd_operator.kube.statuses import without_times, write_status
 from etcd_operator.kube.store import key_of
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339
@@ -80,7 +80,7 @@ class Reporter:
         self._measure(key, outcome)
         stored: Json = body.get("status") or {}
         status = render(body, outcome, rfc3339(self._wall_clock()))
-        if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
+        if without_times(status) == without_times(stored) or self._is_pruned(key, status, stored):
             return 0.0
         if (wait := self._rejected_for(key)) > 0:
             return wait
@@ -111,7 +111,7 @@ class Reporter:
         self._rejected.pop(key, None)
         if written is None:
             return
-        self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
+        self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
         self._finder.take(ETCD_CLUSTERS, written)
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
@@ -126,7 +126,7 @@ class Reporter:
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """Whether an older CRD has pruned fields of this same status, so writing it again is
         useless."""
-        return self._pruned.get(key) == (timeless(status), timeless(stored))
+        return self._pruned.get(key) == (without_times(status), without_times(stored))
 
     def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
         """Logs a decision, unless it is the same as in the last pass and not `always`."""

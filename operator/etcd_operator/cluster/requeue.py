@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from etcd_operator.cluster.observe import Seen
+from etcd_operator.cluster.observe import ObservedCluster
 from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_stateful.membership import authentication, going_back, issued
@@ -121,7 +121,9 @@ def why_limited(memory: Memory, step: Write) -> str:
     return f"{words}`kubectl get --show-managed-fields` tells who"
 
 
-def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+def requeue_after(
+    memory: Memory, seen: ObservedCluster, step: Wait | Hold | Settled
+) -> float | None:
     """Seconds until the next pass, unless an event comes first. None: only an event starts it."""
     match step:
         case Hold(reason="Paused"):

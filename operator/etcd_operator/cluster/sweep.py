@@ -20,7 +20,7 @@ from etcd_operator.etcd import api as etcd_api
 from etcd_operator.etcd import auth_look, corruption, recounting
 from etcd_operator.etcd.accounts import Accounts
 from etcd_operator.etcd.api import Endpoint, Etcd, Identity
-from etcd_operator.etcd.auth_look import Looked
+from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.observation import Observation
@@ -62,7 +62,7 @@ class Sweep:
     denied: str = ""
     """etcd's message if it denies the operator access; else empty."""
 
-    looked: Looked | None = None
+    looked: AuthLook | None = None
     answered: float = 0.0
     """When the last answer came, in the event loop's time."""
 
@@ -101,7 +101,7 @@ class _Members:
     suspicion: Suspicion = corruption.NONE
     calls: int = 0
     denied: str = ""
-    looked: Looked | None = None
+    looked: AuthLook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _LastRound:
     """Results of the last round, and the passwords, which the next round needs."""
 
     suspicion: Suspicion
-    looked: Looked | None
+    looked: AuthLook | None
     passwords: Mapping[str, str]
 
 
@@ -212,7 +212,7 @@ class Network:
             denied = denied or (view if isinstance(view, str) else "")
         return _Members(statuses, strangers, calls=calls, denied=denied)
 
-    async def _look(self, base: Observation, at: Endpoint, before: _LastRound) -> Looked | None:
+    async def _look(self, base: Observation, at: Endpoint, before: _LastRound) -> AuthLook | None:
         if self._accounts is None or not authentication.is_asked_about(base):
             return None
         return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)

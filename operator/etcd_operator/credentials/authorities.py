@@ -54,7 +54,7 @@ def generation(data: Mapping[str, bytes]) -> int:
     return int(text)
 
 
-def turned(
+def rotated(
     kind: RotationStep, data: Mapping[str, bytes], generation: int, made: Mapping[str, bytes]
 ) -> Changes:
     """What a step of a rotation changes in the Secret.

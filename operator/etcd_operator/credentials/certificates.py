@@ -13,18 +13,24 @@ from dataclasses import replace
 
 from etcd_operator.credentials import checking
 from etcd_operator.credentials.checking import Examined
-from etcd_operator.credentials.issued import IssuedLook, Look, other_issuer
+from etcd_operator.credentials.issued import IssuedLook, IssuedObjects, other_issuer
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed
+from etcd_stateful.certificates import (
+    OPERATOR_FILES,
+    CertificateSpec,
+    as_issued,
+    issued,
+    managed,
+)
 from etcd_stateful.membership import rotation, switch
 from etcd_stateful.membership.certificates import provided_needs
 from etcd_stateful.membership.observation import Observation
@@ -40,13 +46,13 @@ class CertificateLook:
         *,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
-        mark: Mark = unheard,
+        mark: Mark = no_mark,
     ) -> None:
         self._secrets = ProvidedSecrets(kube, clock, mark)
         self._issued = IssuedLook(kube, finder, clock, mark)
         self._finder = finder
         self._wall_clock = wall_clock
-        self._examined: dict[Key, dict[Need, tuple[str, Examined]]] = {}
+        self._examined: dict[Key, dict[CertificateSpec, tuple[str, Examined]]] = {}
         self._identities: dict[Key, Identity] = {}
 
     def forget(self, key: Key) -> None:
@@ -107,14 +113,16 @@ class CertificateLook:
         found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
         return rotation.with_trust(found_all)
 
-    async def _taken(self, cluster: EtcdCluster, needs: list[Need]) -> tuple[Foreign, ...]:
+    async def _taken(
+        self, cluster: EtcdCluster, needs: list[CertificateSpec]
+    ) -> tuple[Foreign, ...]:
         """Secrets of other owners under names that will be needed."""
         names = sorted({need.secret for need in needs})
         raws = [await self._finder.find(SECRETS, cluster.namespace, name) for name in names]
         found = (reading.foreign(cluster, "Secret", raw) for raw in raws if raw is not None)
         return tuple(one for one in found if one is not None)
 
-    def _made(self, cluster: EtcdCluster, look: Look, now: float) -> dict[str, Issued]:
+    def _made(self, cluster: EtcdCluster, look: IssuedObjects, now: float) -> dict[str, Issued]:
         """What cert-manager has made of each Certificate."""
         made = {}
         for need in map(as_issued, issued(cluster)):
@@ -128,8 +136,12 @@ class CertificateLook:
         return made
 
     def _untrusted(
-        self, cluster: EtcdCluster, theirs: Sequence[Need], good: Mapping[str, Json], now: float
-    ) -> list[tuple[Need, str]]:
+        self,
+        cluster: EtcdCluster,
+        theirs: Sequence[CertificateSpec],
+        good: Mapping[str, Json],
+        now: float,
+    ) -> list[tuple[CertificateSpec, str]]:
         """Certificates that are good by themselves, but not by the authorities that the other end
         of the link uses: members have one Secret, and the operator has another."""
         client = {need.role: need for need in theirs if need.role in good and need.role != "peer"}
@@ -144,9 +156,14 @@ class CertificateLook:
         return found
 
     def _beside(
-        self, cluster: EtcdCluster, need: Need, raw: Json, other: Need, other_raw: Json
+        self,
+        cluster: EtcdCluster,
+        need: CertificateSpec,
+        raw: Json,
+        other: CertificateSpec,
+        other_raw: Json,
     ) -> Examined:
-        seen = checking.beside(need, other)
+        seen = checking.with_authority_of(need, other)
 
         def data() -> dict[str, bytes]:
             bundle = contents(other_raw)[other.files.authority]
@@ -155,14 +172,20 @@ class CertificateLook:
         return self._examine(cluster, seen, f"{_version(raw)} {_version(other_raw)}", data)
 
     def _examine(
-        self, cluster: EtcdCluster, need: Need, version: str, data: Callable[[], dict[str, bytes]]
+        self,
+        cluster: EtcdCluster,
+        need: CertificateSpec,
+        version: str,
+        data: Callable[[], dict[str, bytes]],
     ) -> Examined:
         known = self._examined.setdefault(cluster.key, {})
         if need not in known or known[need][0] != version:
             known[need] = (version, checking.examine(need, data()))
         return known[need][1]
 
-    def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
+    def _certificate(
+        self, cluster: EtcdCluster, need: CertificateSpec, raw: Json, now: float
+    ) -> Certificate:
         version = _version(raw)
         examined = self._examine(cluster, need, version, lambda: contents(raw))
         own = examined.certificate
@@ -172,7 +195,7 @@ class CertificateLook:
             own.begins,
             examined.ends,
             until=rfc3339(examined.ends) if examined.ends else "",
-            turns=checking.turns_at(examined, now),
+            turns=checking.changes_at(examined, now),
             authority=examined.digest,
             subject=examined.subject,
             trusts=examined.trusts,

@@ -25,7 +25,7 @@ from etcd_stateful.certificates import (
     PREDECESSOR_FILE,
     SUCCESSOR_FILES,
     USUAL_DOMAIN,
-    Need,
+    CertificateSpec,
     pinned_file,
     trust_of,
 )
@@ -78,7 +78,7 @@ class Examined:
         return min(one.ends for one in (self.certificate, *self.above))
 
 
-def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
+def examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     try:
         return _examine(need, data)
     except Unusable as error:
@@ -87,7 +87,7 @@ def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         return Examined(f"{need.files.certificate} or {need.files.authority} is malformed")
 
 
-def beside(need: Need, other: Need) -> Need:
+def with_authority_of(need: CertificateSpec, other: CertificateSpec) -> CertificateSpec:
     """The same need, but with the authorities in another Secret."""
     bundle = f"{other.files.authority} of Secret {other.secret}"
     return replace(need, files=need.files._replace(authority=bundle))
@@ -105,13 +105,13 @@ def problem_at(examined: Examined, now: float) -> str:
     return ""
 
 
-def turns_at(examined: Examined, now: float) -> float:
+def changes_at(examined: Examined, now: float) -> float:
     """The next moment at which `problem_at` may say something else."""
     bounds = [(one.begins, one.ends) for one in (examined.certificate, *examined.above)]
     return min((at for pair in bounds for at in pair if at > now), default=inf)
 
 
-def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
+def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     for key in dict.fromkeys(need.files):
         if not data.get(key):
             raise Unusable(f"{key} is missing")
@@ -139,7 +139,7 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
     return replace(found, trusts=trusts, pinned=_pinned(need, data, trusts))
 
 
-def _with_rotation(need: Need, data: Mapping[str, bytes], found: Examined) -> Examined:
+def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Examined) -> Examined:
     """Adds what a rotation has put beside the authority; raises Unusable if that is incomplete."""
     stage = rotating.stage(data)
     if stage == "overlap":
@@ -156,7 +156,7 @@ def _with_rotation(need: Need, data: Mapping[str, bytes], found: Examined) -> Ex
     return replace(found, trusts=trusts, stage=stage, generation=generation)
 
 
-def _pinned(need: Need, data: Mapping[str, bytes], trusts: Sequence[str]) -> str:
+def _pinned(need: CertificateSpec, data: Mapping[str, bytes], trusts: Sequence[str]) -> str:
     trust, bundle = trust_of(trusts), need.files.authority
     return trust if data.get(pinned_file(bundle, trust)) == data[bundle] else ""
 
@@ -175,7 +175,7 @@ def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]
         raise Unusable(f"{key} is no certificate in PEM form") from error
 
 
-def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
+def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
     name = need.files.key
     try:
         key = serialization.load_pem_private_key(data[name], password=None)
@@ -206,7 +206,7 @@ def _public(key: object) -> bytes:
 
 
 def _above(
-    need: Need,
+    need: CertificateSpec,
     leaf: x509.Certificate,
     chain: Sequence[x509.Certificate],
     authorities: Sequence[x509.Certificate],
@@ -263,7 +263,7 @@ def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
         raise Unusable(f"{name} lacks the key usage keyCertSign")
 
 
-def _check_usages(need: Need, name: str, certificate: x509.Certificate) -> None:
+def _check_usages(need: CertificateSpec, name: str, certificate: x509.Certificate) -> None:
     """Checks the leaf or one of its signers: the signers' usages limit those of the leaf."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -281,7 +281,7 @@ def _check_usages(need: Need, name: str, certificate: x509.Certificate) -> None:
             raise Unusable(f"{name} lacks the extended key usage {words}")
 
 
-def _check_names(need: Need, leaf: x509.Certificate) -> None:
+def _check_names(need: CertificateSpec, leaf: x509.Certificate) -> None:
     if not need.names and not need.addresses:
         return
     try:
@@ -301,7 +301,7 @@ def _check_names(need: Need, leaf: x509.Certificate) -> None:
         _check_callers(need, names)
 
 
-def _check_callers(need: Need, names: set[str]) -> None:
+def _check_callers(need: CertificateSpec, names: set[str]) -> None:
     """A member looks up the name of its caller in reverse DNS, and accepts a wildcard by that name
     only. It ends with Kubernetes' own domain, which is not known here, so any domain will do."""
     ends = any(one.startswith("*.") and not one.endswith(".svc") for one in names)

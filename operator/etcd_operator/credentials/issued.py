@@ -15,12 +15,12 @@ from typing import Final
 
 from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json, Key, Kubernetes, Rejected, Resource
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_operator.kube.watches import OURS
 from etcd_operator.objects import reading
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
-from etcd_stateful.certificates import Need, as_issued, issued
+from etcd_stateful.certificates import CertificateSpec, as_issued, issued
 from etcd_stateful.observed.objects import Foreign
 
 SOON_SECONDS: Final = 2.0
@@ -47,7 +47,7 @@ _REFUSALS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class IssuedObjects:
     """What was found, by the name that a Certificate and its Secret have."""
 
     missing: str = ""
@@ -64,7 +64,7 @@ class IssuedLook:
         kube: Kubernetes,
         finder: Finder,
         clock: Callable[[], float] = time.monotonic,
-        mark: Mark = unheard,
+        mark: Mark = no_mark,
     ) -> None:
         self._kube = kube
         self._finder = finder
@@ -86,10 +86,10 @@ class IssuedLook:
         self._listed.pop(key[0], None)
         self._finder.drop_all(CERTIFICATES, key[0])
 
-    async def look(self, cluster: EtcdCluster) -> Look:
+    async def look(self, cluster: EtcdCluster) -> IssuedObjects:
         needs = [as_issued(need) for need in issued(cluster)]
         if not needs:
-            return Look()
+            return IssuedObjects()
         missing = await self._list(cluster, needs)
         certificates = {} if missing else await self._find(CERTIFICATES, cluster, needs)
         written = await self._find(SECRETS, cluster, needs)
@@ -104,7 +104,7 @@ class IssuedLook:
             if not _is_of(name, raw)
         ]
         names = {one.name for one in foreign}
-        found = Look(
+        found = IssuedObjects(
             missing,
             {name: raw for name, raw in certificates.items() if name not in names},
             {name: raw for name, raw in written.items() if name not in names},
@@ -113,7 +113,7 @@ class IssuedLook:
         self._remember(cluster.key, found, len(needs))
         return found
 
-    async def _list(self, cluster: EtcdCluster, needs: Sequence[Need]) -> str:
+    async def _list(self, cluster: EtcdCluster, needs: Sequence[CertificateSpec]) -> str:
         """Lists the Certificates for the finder. Returns why it cannot, in words; else empty."""
         key, now = cluster.key, self._clock()
         # Read before the list: what changes meanwhile gets another mark.
@@ -138,7 +138,7 @@ class IssuedLook:
         return age < (CALM_SECONDS if key in self._calm else SOON_SECONDS)
 
     async def _find(
-        self, resource: Resource, cluster: EtcdCluster, needs: Sequence[Need]
+        self, resource: Resource, cluster: EtcdCluster, needs: Sequence[CertificateSpec]
     ) -> dict[str, Json]:
         names = [need.secret for need in needs]
         raws = await asyncio.gather(
@@ -146,7 +146,7 @@ class IssuedLook:
         )
         return {name: raw for name, raw in zip(names, raws, strict=True) if raw is not None}
 
-    def _remember(self, key: Key, found: Look, needed: int) -> None:
+    def _remember(self, key: Key, found: IssuedObjects, needed: int) -> None:
         statuses = (raw.get("status") or {} for raw in found.certificates.values())
         ready = [one for one in statuses if reading.is_ready(one)]
         if len(found.secrets) == needed and (found.missing or len(ready) == needed):

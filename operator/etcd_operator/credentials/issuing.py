@@ -98,7 +98,7 @@ async def _rotate(
         return Outdated(f"Secret {name} is gone")
     made = make(step.need, {}, now, step.generation) if step.kind == "begin" else {}
     try:
-        turned = authorities.turned(step.kind, contents(known), step.generation, made)
+        turned = authorities.rotated(step.kind, contents(known), step.generation, made)
     except KeyError as error:
         return Outdated(f"Secret {name} lacks {error}")
     data = dict.fromkeys(turned) | _encoded({key: one for key, one in turned.items() if one})

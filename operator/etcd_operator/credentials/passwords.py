@@ -14,7 +14,7 @@ from typing import Final
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.kube.api import Json, Key, Kubernetes
-from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_stateful.api.auth import SecretKey
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.membership.observation import Observation
@@ -33,7 +33,7 @@ class PasswordLook:
         kube: Kubernetes,
         *,
         clock: Callable[[], float] = time.monotonic,
-        mark: Mark = unheard,
+        mark: Mark = no_mark,
     ) -> None:
         self._secrets = ProvidedSecrets(kube, clock, mark)
         self._clock = clock

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
-from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_stateful.api.cluster import EtcdCluster
 
 MENDED_SECONDS: Final = 2.0
@@ -36,7 +36,7 @@ class ProvidedSecrets:
         self,
         kube: Kubernetes,
         clock: Callable[[], float] = time.monotonic,
-        mark: Mark = unheard,
+        mark: Mark = no_mark,
     ) -> None:
         self._kube = kube
         self._mark = mark

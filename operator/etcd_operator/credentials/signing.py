@@ -20,7 +20,7 @@ from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     BACKDATED,
     GENERATION_FILE,
-    Need,
+    CertificateSpec,
     pinned_file,
     trust_of,
 )
@@ -34,7 +34,7 @@ class CannotSign(Exception):
 
 
 def make(
-    need: Need, authority: Mapping[str, bytes], now: float, generation: int = 1
+    need: CertificateSpec, authority: Mapping[str, bytes], now: float, generation: int = 1
 ) -> dict[str, bytes]:
     """Makes the content of the Secret; raises CannotSign.
 
@@ -59,7 +59,7 @@ def make(
     }
 
 
-def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]:
+def _make_authority(need: CertificateSpec, now: float, generation: int) -> dict[str, bytes]:
     """Each generation has its own subject."""
     key = ec.generate_private_key(ec.SECP256R1())
     number = f"-{generation}" if generation > 1 else ""
@@ -78,7 +78,10 @@ def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]
 
 
 def _pinned(
-    need: Need, authority: Mapping[str, bytes], trusted: list[x509.Certificate], bundle: bytes
+    need: CertificateSpec,
+    authority: Mapping[str, bytes],
+    trusted: list[x509.Certificate],
+    bundle: bytes,
 ) -> dict[str, bytes]:
     """The bundle once more under its pinned name, for pods; only from the first rotation on."""
     rotated = len(trusted) > 1 or authorities.generation(authority) > 1
@@ -100,7 +103,10 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _leaf(
-    need: Need, key: ec.EllipticCurvePrivateKey, authority: Mapping[str, bytes], now: float
+    need: CertificateSpec,
+    key: ec.EllipticCurvePrivateKey,
+    authority: Mapping[str, bytes],
+    now: float,
 ) -> x509.Certificate:
     signer, signing_key = _signer(need, authority)
     ends = min(now + need.seconds, signer.not_valid_after_utc.timestamp())
@@ -120,7 +126,7 @@ def _leaf(
 
 
 def _signer(
-    need: Need, authority: Mapping[str, bytes]
+    need: CertificateSpec, authority: Mapping[str, bytes]
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     try:
         certificate = x509.load_pem_x509_certificate(authority[AUTHORITY_FILES.certificate])
@@ -156,12 +162,12 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _alternatives(need: Need) -> list[x509.GeneralName]:
+def _alternatives(need: CertificateSpec) -> list[x509.GeneralName]:
     addresses = (x509.IPAddress(ipaddress.ip_address(one)) for one in need.addresses)
     return [*(x509.DNSName(name) for name in need.names), *addresses]
 
 
-def _extended(need: Need) -> list[x509.ObjectIdentifier]:
+def _extended(need: CertificateSpec) -> list[x509.ObjectIdentifier]:
     serves = [ExtendedKeyUsageOID.SERVER_AUTH] if need.serves else []
     return serves + ([ExtendedKeyUsageOID.CLIENT_AUTH] if need.calls else [])
 

@@ -19,10 +19,10 @@ from etcd_operator.step_result import Done, Outdated
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import Need, as_issued, pinned_file, trust_of
+from etcd_stateful.certificates import CertificateSpec, as_issued, pinned_file, trust_of
 from etcd_stateful.membership.steps import TakeCertificate
 
-Held = Mapping[Need, Mapping[str, bytes]]
+Held = Mapping[CertificateSpec, Mapping[str, bytes]]
 """The content of the Secrets."""
 
 

@@ -26,7 +26,7 @@ CALLS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class AuthLook:
     """What was found, and for what: with another revision, spec or password it is void."""
 
     view: AuthView
@@ -38,8 +38,8 @@ async def look(
     at: Endpoint,
     base: Observation,
     passwords: Mapping[str, str],
-    last: Looked | None,
-) -> Looked | None:
+    last: AuthLook | None,
+) -> AuthLook | None:
     """Looks at users, roles and passwords; None if etcd does not answer or refuses."""
     try:
         return await _look(accounts, at, base, passwords, last)
@@ -53,8 +53,8 @@ async def _look(
     at: Endpoint,
     base: Observation,
     passwords: Mapping[str, str],
-    last: Looked | None,
-) -> Looked:
+    last: AuthLook | None,
+) -> AuthLook:
     status = await accounts.status(at)
     names = authentication.names_asked_for(base)
     of = (status, base.cluster.auth, names, _digests(passwords))
@@ -70,7 +70,7 @@ async def _look(
             refused=frozenset(user for user in tried if said[user] == "wrong"),
             passwordless=frozenset(user for user in tried if said[user] == "has none"),
         )
-    return Looked(view, of)
+    return AuthLook(view, of)
 
 
 async def _view(

@@ -45,7 +45,7 @@ Mark = Callable[[Resource, Key, str], int | None]
 changes would not be noticed."""
 
 
-def unheard(_resource: Resource, _cluster: Key, _name: str) -> None:
+def no_mark(_resource: Resource, _cluster: Key, _name: str) -> None:
     """A `Mark` for when there are no watches."""
 
 

@@ -15,7 +15,7 @@ from etcd_operator.kube.store import Store
 _TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
 
 
-async def write_news(
+async def write_if_changed(
     kube: Kubernetes, store: Store, resource: Resource, body: Json, status: Json
 ) -> bool:
     """Writes the status if it differs from the stored one in more than its times. Returns whether
@@ -23,7 +23,7 @@ async def write_news(
 
     The result goes into the store at once, before the watch delivers it. Raises KubeError.
     """
-    if timeless(status) == timeless(body.get("status") or {}):
+    if without_times(status) == without_times(body.get("status") or {}):
         return False
     written = await write_status(kube, resource, body, status)
     if written is not None:
@@ -57,7 +57,7 @@ async def write_status(
         return None
 
 
-def timeless(status: Mapping[str, Any]) -> Json:
+def without_times(status: Mapping[str, Any]) -> Json:
     """The status without its times, and its conditions without their order."""
     conditions = {
         one.get("type"): {name: value for name, value in one.items() if name not in _TIMES}

@@ -6,7 +6,7 @@ import os
 import sys
 
 from etcd_operator.recover.finish import Finish
-from etcd_operator.recover.gateway import Undone
+from etcd_operator.recover.gateway import Unfinished
 from etcd_operator.recover.prepare import Refused, prepare
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -42,7 +42,7 @@ def run(what: str, order: Order, root: str, journal: Journal) -> int:
     except OSError as error:
         journal.conclude(f"not recovered yet: {volume.reason(error)}")
         return 1
-    except Undone as error:
+    except Unfinished as error:
         journal.conclude(f"not recovered yet: {error}")
         return 1
     return 0

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from etcd_operator.recover import files
-from etcd_operator.recover.gateway import Gateway, Silent, Undone
+from etcd_operator.recover.gateway import Gateway, NoReply, Unfinished
 from etcd_operator.recover.prepare import look
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -46,19 +46,21 @@ class Finish:
         self._path = f"{root}/{CONFIG_PATH}"
 
     def run(self) -> None:
-        """Raises Undone and OSError."""
+        """Raises Unfinished and OSError."""
         verdict = look(self._order, self._root)
         if isinstance(verdict, Finished):
             self._stop()
             self._journal.conclude(f"{self._order.settings.member} was recovered before")
             return
         if not isinstance(verdict, Continue):
-            raise Undone(f"the volume is not prepared: {verdict}")
+            raise Unfinished(f"the volume is not prepared: {verdict}")
         self._await_member()
         running = self._find(self._path)
         self._remove_others()
         if not running or self._stop() != running:
-            raise Undone("etcd ended by itself, perhaps before it had written all that it knows")
+            raise Unfinished(
+                "etcd ended by itself, perhaps before it had written all that it knows"
+            )
         self._mark()
 
     def _await_member(self) -> None:
@@ -67,13 +69,13 @@ class Finish:
         while True:
             try:
                 header = self._call("maintenance/status", {})["header"]
-            except Silent as error:
+            except NoReply as error:
                 self._journal.repeat(f"waiting for etcd: {error}", topic="etcd")
                 time.sleep(PAUSE)
                 continue
             found = (int(header["member_id"]), int(header["cluster_id"]))
             if found != (self._order.member_id, self._order.cluster_id):
-                raise Undone(f"etcd runs as member {found[0]:016x} of cluster {found[1]:016x}")
+                raise Unfinished(f"etcd runs as member {found[0]:016x} of cluster {found[1]:016x}")
             return
 
     def _remove_others(self) -> None:
@@ -87,11 +89,11 @@ class Finish:
                 for member in others:
                     self._call("cluster/member/remove", {"ID": str(member)})
                     self._journal.say(f"removed member {member:016x}, which etcd had left")
-            except Silent as error:
+            except NoReply as error:
                 self._journal.repeat(f"waiting for a leader: {error}", topic="leader")
                 time.sleep(PAUSE)
             except ValueError as error:
-                raise Undone(str(error)) from error
+                raise Unfinished(str(error)) from error
 
     def _stop(self) -> list[int]:
         """Stops etcd and returns the processes that were stopped.
@@ -107,13 +109,13 @@ class Finish:
         ends = time.monotonic() + STOP_SECONDS
         while left := sorted(set(told) & set(self._find(self._path))):
             if time.monotonic() > ends:
-                raise Undone(f"etcd does not stop: process {left}")
+                raise Unfinished(f"etcd does not stop: process {left}")
             time.sleep(0.05)
         return told
 
     def _mark(self) -> None:
         if not isinstance(look(self._order, self._root), Continue):
-            raise Undone("the volume changed while etcd ran")
+            raise Unfinished("the volume changed while etcd ran")
         volume.write(self._root, marker.FILE, marker.serialise(self._order.marker))
         settings = self._order.settings
         self._journal.conclude(f"{settings.member} is a cluster of one, of epoch {settings.epoch}")

@@ -27,11 +27,11 @@ _HAS_NONE: Final = "no password user"
 failures, but this one is permanent."""
 
 
-class Undone(Exception):
+class Unfinished(Exception):
     """The recovery did not finish; another try starts over."""
 
 
-class Silent(Exception):
+class NoReply(Exception):
     """etcd gave no answer, or none yet."""
 
 
@@ -40,7 +40,7 @@ class _Denied(Exception):
 
 
 class Gateway:
-    """Calls etcd's API in JSON. Raises Silent, and Undone if etcd rejects root."""
+    """Calls etcd's API in JSON. Raises NoReply, and Unfinished if etcd rejects root."""
 
     def __init__(
         self, port: int, password_file: str = f"{PASSWORD_FOLDER}/{PASSWORD_FILE}"
@@ -58,13 +58,13 @@ class Gateway:
         try:
             return self._post(path, body)
         except _Denied as error:
-            raise Undone(f"etcd refuses its user root: {error}") from error
+            raise Unfinished(f"etcd refuses its user root: {error}") from error
 
     def _log_in(self, why: str) -> None:
         try:
             password = self._password_file.read_text()
         except (OSError, UnicodeDecodeError):
-            raise Undone(
+            raise Unfinished(
                 f"etcd asks for a user ({why}): name the Secret with the password of root in "
                 "spec.auth.rootSecret"
             ) from None
@@ -78,7 +78,7 @@ class Gateway:
                     "in the data root was made without one (--no-password), so nobody can log in; "
                     "restore a backup instead"
                 )
-            raise Undone(
+            raise Unfinished(
                 f"etcd refuses the password of root that spec.auth.rootSecret names ({error}): "
                 f"{cause}"
             ) from None
@@ -96,6 +96,6 @@ class Gateway:
             with error:
                 words = error.read(400).decode(errors="replace")
             denied = error.code in _DENIED or _HAS_NONE in words
-            raise (_Denied if denied else Silent)(words) from error
+            raise (_Denied if denied else NoReply)(words) from error
         except (OSError, ValueError, HTTPException) as error:
-            raise Silent(str(error)) from error
+            raise NoReply(str(error)) from error

@@ -67,7 +67,7 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
 
     from etcd_operator.backup.clients import StoreFailed  # noqa: PLC0415
     from etcd_operator.backup.sink import open_sink  # noqa: PLC0415
-    from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
+    from etcd_operator.restore.fetch import Refused, Unfinished, fetch  # noqa: PLC0415
 
     try:
         sink = open_sink(order.store, secret, ca, root=stores)
@@ -75,7 +75,7 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
     except Refused as error:
         journal.conclude(f"refused: {error}")
         return REFUSED_EXIT
-    except (StoreFailed, Undone) as error:
+    except (StoreFailed, Unfinished) as error:
         words = order.by_its_field(str(error)) if isinstance(error, StoreFailed) else str(error)
         journal.conclude(f"not restored yet: {words}")
         return 1

@@ -20,9 +20,9 @@ from etcd_stateful.jobs.restore import (
     FOLDER,
     SNAPSHOT,
     Order,
+    bump_too_high,
     over_quota,
-    too_high,
-    too_small,
+    volume_too_small,
     why_not,
     why_not_restored,
 )
@@ -35,7 +35,7 @@ class Refused(Exception):
     """The restore is impossible: another try would fail the same way."""
 
 
-class Undone(Exception):
+class Unfinished(Exception):
     """The download did not finish; another try starts over."""
 
 
@@ -46,16 +46,16 @@ class _Fetched:
 
 
 async def fetch(order: Order, sink: Sink, root: Path) -> None:
-    """Raises Refused, Undone and OSError."""
+    """Raises Refused, Unfinished and OSError."""
     _begin_anew(order, root)
     try:
         manifest = await _manifest(sink, order.store.key)
-        if why := why_not(manifest, order.version) or too_high(manifest, order.bump):
+        if why := why_not(manifest, order.version) or bump_too_high(manifest, order.bump):
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:
             where = f"{order.field}.{order.store.section}.path"
-            raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
+            raise Unfinished(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
         if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
@@ -63,7 +63,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             await _look_again(sink, order.store.key, manifest)
             raise Refused(why)
     except StoreFailed as error:
-        raise Undone(order.by_its_field(error.failure.message)) from error
+        raise Unfinished(order.by_its_field(error.failure.message)) from error
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
@@ -79,7 +79,7 @@ def _begin_anew(order: Order, root: Path) -> None:
         raise Refused("a member has run on this volume: whatever was to be restored, it has data")
     facts = volume.look(str(root))
     if facts.problem:
-        raise Undone(facts.problem)
+        raise Unfinished(facts.problem)
     if facts.marker and (why := _why_foreign(order, facts.marker)):
         raise Refused(f"the volume holds data already: {why}")
     # Data without a marker may be deleted only if a try of this very restore has made it.
@@ -103,13 +103,13 @@ def _why_foreign(order: Order, text: bytes) -> str:
 def _no_room(order: Order, root: Path, size: int) -> str:
     """Why the volume has no room for the backup. Data that an earlier try of this restore has put
     in place, and that has lost its marker by now, is deleted only if its space is needed."""
-    why = too_small(size, shutil.disk_usage(root).free)
+    why = volume_too_small(size, shutil.disk_usage(root).free)
     ran = volume.has_run(str(root))
     if not why or ran or why_not_restored(order, volume.look(str(root))):
         return why
     volume.sync(str(root))
     shutil.rmtree(root / "data")
-    return too_small(size, shutil.disk_usage(root).free)
+    return volume_too_small(size, shutil.disk_usage(root).free)
 
 
 async def _manifest(sink: Sink, key: str) -> Manifest | None:
@@ -131,7 +131,7 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
         try:
             checked = await download(sink, key, file, size)
         except BrokenOff as error:
-            raise Undone(str(error)) from error
+            raise Unfinished(str(error)) from error
     try:
         return _Fetched(checked.size, checked.finish())
     except Damaged as error:
@@ -149,7 +149,7 @@ def _differs(found: _Fetched, manifest: Manifest | None) -> str:
 
 
 async def _look_again(sink: Sink, key: str, manifest: Manifest | None) -> None:
-    """Raises Undone if the manifest has changed: another backup has overwritten the one that was
-    fetched, or is about to."""
+    """Raises Unfinished if the manifest has changed: another backup has overwritten the one that
+    was fetched, or is about to."""
     if await _manifest(sink, key) != manifest:
-        raise Undone(f"{key}: another backup took its place while it was fetched")
+        raise Unfinished(f"{key}: another backup took its place while it was fetched")

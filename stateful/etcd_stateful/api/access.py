@@ -35,7 +35,7 @@ class Access:
     metrics: tuple[Peer, ...] | None = None
 
 
-BY_DEFAULT: Final = Access()
+DEFAULT_ACCESS: Final = Access()
 
 
 def read_access(reader: Reader) -> Access:

@@ -13,7 +13,7 @@ ROOT: Final = "root"
 """etcd's name for both the user and the role that may do everything."""
 
 DEFAULT_KEY: Final = "password"
-MOST: Final = 64
+MAX_ENTRIES: Final = 64
 """Limit on users, roles and permissions of a role: each costs a request to etcd after an edit."""
 
 Access = Literal["Read", "Write", "ReadWrite"]
@@ -92,8 +92,8 @@ def prefix_end(prefix: bytes) -> bytes:
 
 
 def _check_names(reader: Reader, key: str, names: list[str]) -> None:
-    if len(names) > MOST:
-        reader.problem(key, f"lists {len(names)}; at most {MOST} can be declared")
+    if len(names) > MAX_ENTRIES:
+        reader.problem(key, f"lists {len(names)}; at most {MAX_ENTRIES} can be declared")
     for index, name in enumerate(names):
         where = f"{key}[{index}].name"
         if name == ROOT:
@@ -130,8 +130,10 @@ def _secret(reader: Reader, field: str) -> SecretKey:
 
 def _role(item: Reader) -> Role:
     permissions = [_permission(one) for one in item.items("permissions")]
-    if len(permissions) > MOST:
-        item.problem("permissions", f"lists {len(permissions)}; at most {MOST} can be declared")
+    if len(permissions) > MAX_ENTRIES:
+        item.problem(
+            "permissions", f"lists {len(permissions)}; at most {MAX_ENTRIES} can be declared"
+        )
     ranges = [(one.key, one.range_end) for one in permissions]
     if len(set(ranges)) < len(ranges):
         item.problem("permissions", "lists the same keys twice; list them once, with one access")

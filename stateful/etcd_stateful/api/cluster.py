@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.access import BY_DEFAULT, Access, read_access
+from etcd_stateful.api.access import DEFAULT_ACCESS, Access, read_access
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import EtcdOptions, read_options
 from etcd_stateful.api.pod import PodPolicy, ignored_in_pod, options_in_environment, read_pod
@@ -18,7 +18,15 @@ from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
-from etcd_stateful.api.tls import AS_MADE, DEFAULT, UNSAID, Links, Trust, Wishes, read_tls
+from etcd_stateful.api.tls import (
+    AS_MADE,
+    DEFAULT,
+    NOTHING_REQUESTED,
+    Links,
+    RequestedLinks,
+    Trust,
+    read_tls,
+)
 from etcd_stateful.versions import (
     DEFAULT_VERSION,
     Version,
@@ -83,7 +91,7 @@ class EtcdCluster:
     etcd: EtcdOptions
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
-    access: Access = BY_DEFAULT
+    access: Access = DEFAULT_ACCESS
     defragments: bool = True
     """Whether the operator defragments members to free space in their files."""
     auth: Auth | None = None
@@ -95,7 +103,7 @@ class EtcdCluster:
     spec_hash: str = ""
     """Hash of what the pods are made from, as declared. It is the same for every version of the
     operator, however it renders the pods."""
-    wished_links: Wishes = UNSAID
+    requested_links: RequestedLinks = NOTHING_REQUESTED
     """The TLS that the spec asks for."""
     links: Links = DEFAULT
     """The TLS of peers and clients; once a cluster has begun, as recorded."""
@@ -199,7 +207,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         restore=restore,
         version_declared=spec.has("version"),
         spec_hash=_spec_hash(body["spec"]),
-        wished_links=links,
+        requested_links=links,
         links=links.over(DEFAULT),
         rotation=rotation,
         deleting=bool(metadata.get("deletionTimestamp")),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful.api.reading import Problem, Reader
-from etcd_stateful.api.tls import Wishes
+from etcd_stateful.api.tls import RequestedLinks
 
 DEFAULT_OVERLAP: Final = 86400
 LONGEST_OVERLAP: Final = 30 * 86400
@@ -37,9 +37,9 @@ def read_rotation(rotation: Reader) -> Rotation:
     )
 
 
-def without_effect(rotation: Rotation, wishes: Wishes) -> tuple[Problem, ...]:
+def without_effect(rotation: Rotation, links: RequestedLinks) -> tuple[Problem, ...]:
     """Rotations that are requested for links without a managed authority."""
-    asked = (("peer", rotation.peer, wishes.peer), ("client", rotation.client, wishes.client))
+    asked = (("peer", rotation.peer, links.peer), ("client", rotation.client, links.client))
     words = "has no effect: spec.TLS does not ask for managed certificates on this link"
     return tuple(
         Problem(f"spec.TLS.rotation.{key}", words)

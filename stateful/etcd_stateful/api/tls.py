@@ -89,17 +89,17 @@ class Link:
             return Level.PLAINTEXT
         return Level.BETWEEN if self.between else Level.TLS
 
-    def towards(self, wished: Link) -> Link | None:
-        """The link after the next step towards the wished one. None if it is reached, or cannot be:
+    def towards(self, wanted: Link) -> Link | None:
+        """The link after the next step towards the wanted one. None if it is reached, or cannot be:
         there is no way between two sets of certificates, nor to or from an issuer's."""
-        if "Issued" in (self.mode, wished.mode):
+        if "Issued" in (self.mode, wanted.mode):
             return None
-        if self.is_encrypted and wished.is_encrypted:
+        if self.is_encrypted and wanted.is_encrypted:
             other_end = replace(self, between=not self.between)
-            return wished if wished == other_end else None
+            return wanted if wanted == other_end else None
         if self.is_encrypted:
-            return wished if self.between else replace(self, between=True)
-        return replace(wished, between=True) if wished.is_encrypted else None
+            return wanted if self.between else replace(self, between=True)
+        return replace(wanted, between=True) if wanted.is_encrypted else None
 
 
 PLAINTEXT: Final = Link("Plaintext")
@@ -166,7 +166,7 @@ new clusters only: a cluster that has begun keeps its recorded links."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RequestedLinks:
     """The links that the spec asks for; None for a link that it does not set."""
 
     peer: Link | None = None
@@ -177,10 +177,10 @@ class Wishes:
         return Links(self.peer or links.peer, self.client or links.client)
 
 
-UNSAID: Final = Wishes()
+NOTHING_REQUESTED: Final = RequestedLinks()
 
 
-def read_tls(tls: Reader) -> Wishes:
+def read_tls(tls: Reader) -> RequestedLinks:
     """Reads `spec.TLS`."""
     static = tls.object("static")
     member = static.object("member")
@@ -215,11 +215,13 @@ def read_tls(tls: Reader) -> Wishes:
             "has no effect unless clients are served with TLS: set TLS.client to Managed, or set "
             "TLS.static.member.serverSecret, or remove it",
         )
-    return _with_issuer(tls, Wishes(peer, replace(client, between=both) if client else None))
+    return _with_issuer(
+        tls, RequestedLinks(peer, replace(client, between=both) if client else None)
+    )
 
 
-def _with_issuer(tls: Reader, said: Wishes) -> Wishes:
-    """The wishes, with the issuer for each link that the spec sets in no other way."""
+def _with_issuer(tls: Reader, said: RequestedLinks) -> RequestedLinks:
+    """The requested links, with the issuer for each link that the spec sets in no other way."""
     issuer = read_issuer(tls)
     if issuer is None:
         return said
@@ -230,7 +232,7 @@ def _with_issuer(tls: Reader, said: Wishes) -> Wishes:
             "setting of the link that the issuer is meant for",
         )
     link = Link("Issued", issuer=issuer)
-    return Wishes(said.peer or link, said.client or link)
+    return RequestedLinks(said.peer or link, said.client or link)
 
 
 def _choice(tls: Reader, key: str) -> Link | None:

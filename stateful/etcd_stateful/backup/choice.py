@@ -9,7 +9,7 @@ from etcd_stateful.identity import to_hex
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointStatus:
     """The status of the member behind one endpoint."""
 
     endpoint: str
@@ -23,11 +23,11 @@ class Answer:
     errors: tuple[str, ...] = ()
 
 
-class NoChoice(Exception):
+class NoUsableMember(Exception):
     """None of the members that answered can be used. The message says why, but names no field."""
 
 
-def candidates(answers: Iterable[Answer], cluster_id: int = 0) -> list[Answer]:
+def candidates(answers: Iterable[EndpointStatus], cluster_id: int = 0) -> list[EndpointStatus]:
     """The members to try in turn: followers by their revision, and the leader last.
 
     The leader has the most to do already. The order does not affect what the backup contains,
@@ -39,21 +39,21 @@ def candidates(answers: Iterable[Answer], cluster_id: int = 0) -> list[Answer]:
     found = list(answers)
     clusters = {one.cluster_id for one in found}
     if cluster_id and cluster_id not in clusters:
-        raise NoChoice(
+        raise NoUsableMember(
             f"they answer for {_ids(clusters)}, but {to_hex(cluster_id)} is to be backed up"
         )
     if not cluster_id and len(clusters) > 1:
-        raise NoChoice(f"they belong to different clusters: {_ids(clusters)}")
+        raise NoUsableMember(f"they belong to different clusters: {_ids(clusters)}")
     own = [one for one in found if not cluster_id or one.cluster_id == cluster_id]
     voters = [one for one in own if not one.learner]
     if not voters:
-        raise NoChoice("only a learner answers, and its data may be behind")
+        raise NoUsableMember("only a learner answers, and its data may be behind")
     sound = [one for one in voters if not any("CORRUPT" in words for words in one.errors)]
     if not sound:
-        raise NoChoice("every member that answers has the alarm CORRUPT")
+        raise NoUsableMember("every member that answers has the alarm CORRUPT")
     led = [one for one in sound if one.leader_id]
     if not led:
-        raise NoChoice("no member that answers has a leader: there is no quorum")
+        raise NoUsableMember("no member that answers has a leader: there is no quorum")
     return sorted(led, key=lambda one: (one.member_id == one.leader_id, -one.revision))
 
 

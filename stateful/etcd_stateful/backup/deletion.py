@@ -16,7 +16,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.backup import names, plan
-from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
+from etcd_stateful.backup.plan import DeleteJob, Job, Run, WriteStatus
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
 AGAIN_SECONDS: Final = 600.0
@@ -24,7 +24,7 @@ AGAIN_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDeletion:
+class CreateDeletionJob:
     """Create the Job that deletes what is stored."""
 
 
@@ -35,15 +35,15 @@ class SetFinalizers:
     finalizers: tuple[str, ...]
 
 
-Step = CreateDeletion | DeleteJob | SetFinalizers | Tell
+Step = CreateDeletionJob | DeleteJob | SetFinalizers | WriteStatus
 
 
-def deletion_of(backup: EtcdBackup) -> Run:
+def deletion_run(backup: EtcdBackup) -> Run:
     """The deletion as a run, which names its Job."""
     return Run(f"delete-g{backup.generation}", 0.0)
 
 
-def elsewhere(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
+def other_locations(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
     """Locations in the status that the spec no longer leads to.
 
     Args:
@@ -74,7 +74,7 @@ def decide(
     """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 
     Args:
-        running: the Job of the last backup, if it `may_store`.
+        running: the Job of the last backup, if it `may_still_run`.
         job: the Job that deletes what is stored.
     """
     if FINALIZER not in finalizers:
@@ -82,14 +82,14 @@ def decide(
     off = finalizer_step(finalizers, wanted=False)
     if not wanted or off is None:
         return off
-    if running and may_store(running):
+    if running and may_still_run(running):
         return _stop(running)
     if job is None:
-        return CreateDeletion()
+        return CreateDeletionJob()
     return _of_job(job, off, now)
 
 
-def may_store(job: Job) -> bool:
+def may_still_run(job: Job) -> bool:
     """Whether a pod of the Job may still run. A Job that is being deleted exists until its pod is
     gone."""
     return not job.other_owner and (job.state == "running" or job.deleting)
@@ -99,7 +99,7 @@ def _stop(running: Job) -> Step:
     if running.deleting:
         words = f"the pod of Job {running.name} has to end first, as it could store a backup again"
         words += plan.held_by(running)
-        return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
+        return WriteStatus("Deleting", words, after=plan.PROGRESS_SECONDS)
     why = "its EtcdBackup is being deleted"
     return DeleteJob.of(running, why)
 
@@ -115,11 +115,13 @@ def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
     return plan.with_present_image(job) or _held(job)
 
 
-def _held(job: Job) -> Tell:
+def _held(job: Job) -> WriteStatus:
     failure = job.said.failure
     why = failure.message if failure else job.trouble or job.why
     if not why:
-        return Tell("Deleting", "the stored backup is being deleted", after=plan.PROGRESS_SECONDS)
+        return WriteStatus(
+            "Deleting", "the stored backup is being deleted", after=plan.PROGRESS_SECONDS
+        )
     words = f"the stored backup cannot be deleted: {why}. It is tried again every ten minutes and "
     words += "after an edit; set deletionPolicy to Retain to keep it and delete the object"
-    return Tell("DeletionFailed", words, after=plan.SLOW_SECONDS)
+    return WriteStatus("DeletionFailed", words, after=plan.SLOW_SECONDS)

@@ -29,7 +29,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ForeignFile:
     """One of these files."""
 
     rest: str
@@ -41,16 +41,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class ForeignFiles:
     """How many of these files there are, and the newest of them."""
 
     count: int
-    newest: tuple[Found, ...] = ()
+    newest: tuple[ForeignFile, ...] = ()
     partial: bool = False
     """Whether the store has more keys than were listed."""
 
 
-def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others | None:
+def find_foreign_files(
+    key: str, files: Iterable[File], *, partial: bool = False
+) -> ForeignFiles | None:
     """Files that do not belong to the schedule of backup `key`; None if no schedule made it."""
     mine = names.of_schedule(key)
     if mine is None:
@@ -61,30 +63,30 @@ def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others 
     # In a partial list the manifest of a backup may be missing.
     own = {one for one in by_key if names.of_schedule(one) == mine and (one in complete or partial)}
     found = [
-        Found(one.key[len(path) :], one.size, one.modified, one.key in complete)
+        ForeignFile(one.key[len(path) :], one.size, one.modified, one.key in complete)
         for one in by_key.values()
         if not one.key.endswith(names.MANIFEST)
         and names.is_below(path, one.key)
         and one.key not in own
     ]
     newest = sorted(found, key=lambda one: (one.modified, one.rest), reverse=True)
-    return Others(len(found), tuple(newest[:MOST_LISTED]), partial)
+    return ForeignFiles(len(found), tuple(newest[:MOST_LISTED]), partial)
 
 
 def _is_whole(manifest: File | None) -> bool:
     return manifest is not None and manifest.size >= SHORTEST
 
 
-def to_json(told: Others) -> dict[str, Any]:
+def to_json(told: ForeignFiles) -> dict[str, Any]:
     """A short form: the whole termination message of a Job has to fit into 4 KiB."""
     files = [[one.rest, one.size, one.modified, int(one.manifest)] for one in told.newest]
     return {"count": told.count, "files": files, "partial": told.partial}
 
 
-def from_json(given: Mapping[str, Any]) -> Others:
+def from_json(given: Mapping[str, Any]) -> ForeignFiles:
     """Raises KeyError, TypeError and ValueError."""
     newest = tuple(
-        Found(str(rest), whole(size), str(modified), bool(manifest))
+        ForeignFile(str(rest), whole(size), str(modified), bool(manifest))
         for rest, size, modified, manifest in given["files"]
     )
-    return Others(whole(given["count"]), newest, given["partial"] is True)
+    return ForeignFiles(whole(given["count"]), newest, given["partial"] is True)

@@ -18,7 +18,7 @@ class Damaged(Exception):
     """The bytes are not a complete snapshot."""
 
 
-class Checked:
+class SnapshotCheck:
     """Hashes a stream, and keeps only its last bytes."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful.backup import foreign_files, packing
-from etcd_stateful.backup.foreign_files import Others
+from etcd_stateful.backup.foreign_files import ForeignFiles
 from etcd_stateful.untrusted import finite, loads, whole
 
 Reason = Literal[
@@ -54,19 +54,19 @@ class Stored:
     """How many old backups were deleted."""
     notes: tuple[str, ...] = ()
     """Problems that did not prevent this backup."""
-    others: Others | None = None
+    others: ForeignFiles | None = None
     """Foreign files below the path of the schedule; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class Downloaded:
     """A backup was downloaded for its trial restore."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class Verified:
     """A trial restore of a backup has the data of the cluster."""
 
     version: str
@@ -126,21 +126,21 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class JobReport:
     """What a pod reported: at most one of these; none if it ended without a message."""
 
     stored: Stored | None = None
     failure: Failure | None = None
     described: Described | None = None
-    proven: Proven | None = None
+    proven: Verified | None = None
 
 
-def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure) -> str:
+def serialise(outcome: Stored | Downloaded | Verified | Removed | Described | Failure) -> str:
     if isinstance(outcome, Described):
         return _serialise_described(outcome)
-    if isinstance(outcome, Proven):
+    if isinstance(outcome, Verified):
         return json.dumps({"proven": asdict(outcome)}, ensure_ascii=False)
-    if isinstance(outcome, Brought):
+    if isinstance(outcome, Downloaded):
         return json.dumps({"brought": outcome.size})
     if isinstance(outcome, Removed):
         return json.dumps({"removed": outcome.count})
@@ -192,21 +192,21 @@ def _fits(text: str) -> bool:
     return len(text.encode()) <= MOST_BYTES
 
 
-def parse(text: str) -> Said:
+def parse(text: str) -> JobReport:
     """What `serialise` wrote; an empty report for any other text."""
     try:
         content = loads(text)
         if "stored" in content:
-            return Said(stored=_stored(content["stored"]))
+            return JobReport(stored=_stored(content["stored"]))
         if "described" in content:
-            return Said(described=_described(content["described"]))
+            return JobReport(described=_described(content["described"]))
         if "proven" in content:
-            return Said(proven=_proven(content["proven"]))
+            return JobReport(proven=_proven(content["proven"]))
         given = content["failure"]
         failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
-        return Said(failure=failure)
+        return JobReport(failure=failure)
     except (ValueError, KeyError, TypeError):
-        return Said()
+        return JobReport()
 
 
 def _stored(given: Mapping[str, Any]) -> Stored:
@@ -228,9 +228,9 @@ def _stored(given: Mapping[str, Any]) -> Stored:
     )
 
 
-def _proven(given: Mapping[str, Any]) -> Proven:
+def _proven(given: Mapping[str, Any]) -> Verified:
     same, unknown = (tuple(str(one) for one in given[key]) for key in ("same", "unknown"))
-    return Proven(str(given["version"]), same, unknown)
+    return Verified(str(given["version"]), same, unknown)
 
 
 def _described(given: Mapping[str, Any]) -> Described:

@@ -15,7 +15,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import trial
-from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
+from etcd_stateful.backup.outcome import Failure, JobReport, Progress, Stored, Verified
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
@@ -59,7 +59,7 @@ class Job:
     resource_version: str
     created: float
     state: Literal["running", "complete", "failed"]
-    said: Said = field(default_factory=Said)
+    said: JobReport = field(default_factory=JobReport)
     why: str = ""
     """Why it failed, according to Kubernetes."""
     trouble: str = ""
@@ -75,7 +75,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedBackup:
     """What is observed of one EtcdBackup."""
 
     backup: EtcdBackup
@@ -105,7 +105,7 @@ class CreateJob:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTrial:
+class CreateTrialJob:
     """Create the Job that restores what was stored, and compares it."""
 
     run: Run
@@ -127,7 +127,7 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class WriteStatus:
     """Nothing to do but to write the status. Look again `after` seconds later."""
 
     reason: str
@@ -135,7 +135,7 @@ class Tell:
     status: Literal["True", "False", "Unknown"] = "False"
     after: float | None = None
     stored: Stored | None = None
-    proven: Proven | None = None
+    proven: Verified | None = None
     unproven: Stored | None = None
     """A backup that a failed run left in the store."""
     failure: Failure | None = None
@@ -148,7 +148,7 @@ class Tell:
         return self.began is not None
 
 
-Step = CreateJob | CreateTrial | DeleteJob | Tell
+Step = CreateJob | CreateTrialJob | DeleteJob | WriteStatus
 
 
 def due_run(
@@ -175,7 +175,7 @@ def due_run(
     return None if backup.let_go else run
 
 
-def decide(seen: Seen) -> Step:
+def decide(seen: ObservedBackup) -> Step:
     """The next step. A running Job of an older spec is stopped before anything else."""
     run, job = seen.run, seen.job
     if seen.before and seen.before.state == "running" and not seen.before.other_owner:
@@ -187,12 +187,12 @@ def decide(seen: Seen) -> Step:
     return _of_job(seen, run, job)
 
 
-def trial_of(run: Run) -> Run:
+def trial_run(run: Run) -> Run:
     """The trial restore of a run, as a run of its own."""
     return Run(f"v{run.id}", run.due)
 
 
-def _of_job(seen: Seen, run: Run, job: Job) -> Step:
+def _of_job(seen: ObservedBackup, run: Run, job: Job) -> Step:
     if job.other_owner or job.deleting:
         return not_ours(job)
     match job.state:
@@ -204,15 +204,15 @@ def _of_job(seen: Seen, run: Run, job: Job) -> Step:
             return _running(job)
 
 
-def not_ours(job: Job) -> Tell:
+def not_ours(job: Job) -> WriteStatus:
     if job.other_owner:
-        return Tell(
+        return WriteStatus(
             "JobOfAnother",
             f"Job {job.name} belongs to {job.other_owner}; delete it, or rename this EtcdBackup",
             after=SLOW_SECONDS,
         )
     words = f"the previous Job {job.name} is being deleted{held_by(job)}"
-    return Tell("Starting", words, after=1.0)
+    return WriteStatus("Starting", words, after=1.0)
 
 
 def held_by(job: Job) -> str:
@@ -220,24 +220,24 @@ def held_by(job: Job) -> str:
     return f": {job.trouble}" if job.trouble else ""
 
 
-def _begin(seen: Seen, run: Run) -> Step:
+def _begin(seen: ObservedBackup, run: Run) -> Step:
     backup = seen.backup
     if backup.cluster and seen.target is None:
-        return Tell(
+        return WriteStatus(
             "ClusterNotFound",
             f"spec.clusterRef.name: there is no EtcdCluster {backup.cluster!r} in namespace "
             f"{backup.namespace}, or its spec is not accepted",
             after=SLOW_SECONDS,
         )
     if not seen.claim:
-        return Tell(
+        return WriteStatus(
             "VolumeNotFound",
             f"spec.volume.claimName: there is no PersistentVolumeClaim {backup.store.bucket!r} in "
             f"namespace {backup.namespace}",
             after=SLOW_SECONDS,
         )
     if seen.members:
-        return Tell(
+        return WriteStatus(
             "VolumeOfCluster",
             f"spec.volume.claimName: PersistentVolumeClaim {backup.store.bucket!r} has the data of "
             "a member of an EtcdCluster, so backups cannot be stored there; name another",
@@ -249,12 +249,12 @@ def _begin(seen: Seen, run: Run) -> Step:
 def _end(job: Job) -> Step:
     if job.deleting:
         words = f"the pod of the previous Job {job.name} has to end first{held_by(job)}"
-        return Tell("Starting", words, after=PROGRESS_SECONDS)
+        return WriteStatus("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
     return DeleteJob.of(job, why)
 
 
-def _complete(seen: Seen, run: Run, job: Job) -> Step:
+def _complete(seen: ObservedBackup, run: Run, job: Job) -> Step:
     stored = job.said.stored
     if stored is None:
         return DeleteJob.of(job, "its pod is gone, and so is its report of what it stored")
@@ -263,26 +263,26 @@ def _complete(seen: Seen, run: Run, job: Job) -> Step:
     return _made(job, stored)
 
 
-def _made(job: Job, stored: Stored, proven: Proven | None = None) -> Tell:
+def _made(job: Job, stored: Stored, proven: Verified | None = None) -> WriteStatus:
     words = f"{stored.location} holds {stored.size} bytes, revision {stored.revision}"
     notes = "".join(f"; {note}" for note in stored.notes)
     proof = f"; {proven.words}" if proven else ""
     words += notes + proof
-    return Tell("Stored", words, "True", stored=stored, proven=proven, began=job.created)
+    return WriteStatus("Stored", words, "True", stored=stored, proven=proven, began=job.created)
 
 
-def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
+def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
     """The next step of `verify: Restore`: a backup counts once a trial restore of it has worked."""
     tried = seen.trial
     if why := trial.why_not(stored.version):
-        refused = replace(job, said=Said(failure=Failure("VerificationFailed", why)))
+        refused = replace(job, said=JobReport(failure=Failure("VerificationFailed", why)))
         return replace(_failed(seen, refused), unproven=stored)
     if tried is None:
-        return CreateTrial(run, stored)
+        return CreateTrialJob(run, stored)
     return _of_trial(seen, job, stored, tried)
 
 
-def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
+def _of_trial(seen: ObservedBackup, job: Job, stored: Stored, tried: Job) -> Step:
     if tried.other_owner or tried.deleting:
         return not_ours(tried)
     match tried.state:
@@ -306,16 +306,16 @@ def _trying(tried: Job) -> Step:
     if tried.said.failure or tried.trouble or tried.unpullable:
         return _running(tried)
     words = f"Job {tried.name} restores the backup and compares it with what the cluster held"
-    return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
+    return WriteStatus("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
 
 
-def _failed(seen: Seen, job: Job) -> Tell:
+def _failed(seen: ObservedBackup, job: Job) -> WriteStatus:
     words = (job.why or f"Job {job.name} has failed") + _waited(seen)
     failure = job.said.failure or Failure("JobFailed", words)
-    return Tell(failure.reason, failure.message, failure=failure, began=job.created)
+    return WriteStatus(failure.reason, failure.message, failure=failure, began=job.created)
 
 
-def _waited(seen: Seen) -> str:
+def _waited(seen: ObservedBackup) -> str:
     """Why its pod had not started, from the last status: for a Job that exceeded its deadline,
     Kubernetes says nothing else."""
     conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
@@ -328,25 +328,25 @@ def _running(job: Job) -> Step:
         return again
     if failure := job.said.failure:
         words = f"{failure.message}; it is tried again"
-        return Tell(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)
+        return WriteStatus(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)
     if job.trouble:
         words = f"the pod of Job {job.name}: {job.trouble}"
-        return Tell("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)
+        return WriteStatus("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)
     if progress := job.progress:
         words = "the snapshot is on its way to the store"
-        return Tell("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
-    return Tell("Starting", f"Job {job.name} starts", "Unknown", after=PROGRESS_SECONDS)
+        return WriteStatus("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
+    return WriteStatus("Starting", f"Job {job.name} starts", "Unknown", after=PROGRESS_SECONDS)
 
 
-def _wait(seen: Seen, run: Run) -> Step:
+def _wait(seen: ObservedBackup, run: Run) -> Step:
     """Until the next run of an interval, the status of the last run stays."""
     after = min(run.due - seen.now, LONGEST_WAIT)
     if seen.stored.get("run"):
         return replace(_said_before(seen), after=after)
-    return Tell("Scheduled", "the first backup is made after one interval", "Unknown", after)
+    return WriteStatus("Scheduled", "the first backup is made after one interval", "Unknown", after)
 
 
-def _said_before(seen: Seen) -> Tell:
+def _said_before(seen: ObservedBackup) -> WriteStatus:
     """The status of a finished run stays. If `Complete` has reported another problem since, which
     is over now, it reports the end of the run again."""
     stored = seen.stored
@@ -355,10 +355,10 @@ def _said_before(seen: Seen) -> Tell:
     if told and stored.get("succeeded") is True and told["status"] != "True":
         size, revision = stored.get("size"), stored.get("etcdRevision")
         words = f"{stored.get('location')} holds {size} bytes, revision {revision}"
-        return Tell("Stored", words, "True")
+        return WriteStatus("Stored", words, "True")
     if told and stored.get("succeeded") is False and told["message"] != stored.get("reason"):
-        return Tell("Failed", str(stored.get("reason")))
-    return Tell("", "")
+        return WriteStatus("Failed", str(stored.get("reason")))
+    return WriteStatus("", "")
 
 
 def job_name(backup: EtcdBackup, run: Run) -> str:

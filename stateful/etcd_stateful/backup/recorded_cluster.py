@@ -40,8 +40,8 @@ def reusable(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bare(cluster: EtcdCluster) -> dict[str, str]:
-    wished, links = cluster.wished_links, cluster.links
-    both = (("peer", wished.peer, links.peer), ("client", wished.client, links.client))
+    wanted, links = cluster.requested_links, cluster.links
+    both = (("peer", wanted.peer, links.peer), ("client", wanted.client, links.client))
     return {key: "Plaintext" for key, wish, link in both if not (wish or link.is_encrypted)}
 
 

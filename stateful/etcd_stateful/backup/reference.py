@@ -20,7 +20,7 @@ _OTHERWISE = "name its store and path instead, or another EtcdBackup"
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class NotRestorable:
     """The EtcdBackup has no backup that could be restored now."""
 
     why: str
@@ -47,34 +47,34 @@ def load_chosen(raw: Mapping[str, Any]) -> Chosen:
     return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
 
 
-def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:
+def resolved(source: Source, found: Store | NotRestorable | None) -> Store | NotRestorable:
     """The store and key of a source.
 
     Args:
-        found: what `stored_last` found for the EtcdBackup in the source; None if it was not asked.
+        found: what `last_stored` found for the EtcdBackup in the source; None if it was not asked.
     """
     if isinstance(source, Store):
         return source
-    return found or Awaited(f"EtcdBackup {source.name} to be looked up", stuck=False)
+    return found or NotRestorable(f"EtcdBackup {source.name} to be looked up", stuck=False)
 
 
-def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
+def last_stored(name: str, body: Mapping[str, Any] | None) -> Store | NotRestorable:
     """Where the EtcdBackup has stored last, or why that cannot be restored now.
 
     Args:
         body: the EtcdBackup; None if it does not exist.
     """
     if body is None:
-        return Awaited(f"EtcdBackup {name} does not exist; create it, or name another")
+        return NotRestorable(f"EtcdBackup {name} does not exist; create it, or name another")
     if "deletionTimestamp" in body["metadata"]:
-        return Awaited(f"EtcdBackup {name} is being deleted; name another")
+        return NotRestorable(f"EtcdBackup {name} is being deleted; name another")
     try:
         backup = parse_backup(body)
     except RefusedBackup as refused:
-        return Awaited(f"EtcdBackup {name} is not accepted: {str(refused)[:400]}")
+        return NotRestorable(f"EtcdBackup {name} is not accepted: {str(refused)[:400]}")
     status: Mapping[str, Any] = body.get("status") or {}
     found = _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
-    if isinstance(found, Awaited):
+    if isinstance(found, NotRestorable):
         return found
     sha256, said = str(status.get("sha256") or ""), status.get("etcdRevision")
     revision = said if sha256 and type(said) is int else 0  # `type`, because a bool is an int too.
@@ -89,7 +89,7 @@ def pod_of(body: Mapping[str, Any] | None) -> JobPod:
         return JobPod()
 
 
-def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:
+def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> NotRestorable | None:
     """Why the last run cannot be restored; None if it can. An EtcdBackup with an interval can be
     restored from its first success on: each of its backups has its own key, so later failures
     change nothing in it."""
@@ -100,18 +100,18 @@ def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None
     name = backup.name
     if status.get("succeeded") is False:
         why = str(status.get("reason") or "for an unknown reason")[:400]
-        return Awaited(f"EtcdBackup {name} has failed ({why}); it has to succeed first")
-    return Awaited(f"EtcdBackup {name} to succeed, which it has not yet", stuck=False)
+        return NotRestorable(f"EtcdBackup {name} has failed ({why}); it has to succeed first")
+    return NotRestorable(f"EtcdBackup {name} to succeed, which it has not yet", stuck=False)
 
 
-def _place(backup: EtcdBackup, location: str) -> Store | Awaited:
+def _place(backup: EtcdBackup, location: str) -> Store | NotRestorable:
     name, store, root = backup.name, backup.store, backup.store.location("")
     if not location:
         why = "has succeeded, but its status.location is empty"
-        return Awaited(f"EtcdBackup {name} {why}; {_OTHERWISE}")
+        return NotRestorable(f"EtcdBackup {name} {why}; {_OTHERWISE}")
     key = store.key_at(location)
     if not key:
-        return Awaited(
+        return NotRestorable(
             f"EtcdBackup {name} has stored {location[:200]!r}, which is not in the store "
             f"that its spec names now, {root}; {_OTHERWISE}"
         )

@@ -31,7 +31,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by, with_present_image
-from etcd_stateful.backup.reference import Awaited, resolved
+from etcd_stateful.backup.reference import NotRestorable, resolved
 from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
@@ -67,7 +67,7 @@ class TargetCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedRestore:
     """What is observed of one EtcdRestore."""
 
     restore: EtcdRestore
@@ -75,7 +75,7 @@ class Seen:
     """The status as it is."""
     cluster: TargetCluster | None = None
     job: Job | None = None
-    backup: Store | Awaited | None = None
+    backup: Store | NotRestorable | None = None
     """What the EtcdBackup in `spec.backupRef` has stored; None if it was not looked up."""
     pod: JobPod = field(default_factory=JobPod)
     """The pod settings of that EtcdBackup."""
@@ -84,7 +84,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDescription:
+class CreateDescriptionJob:
     """Create the Job that reads the manifest."""
 
     store: Store
@@ -100,7 +100,7 @@ class CreateCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class WriteRestoreStatus:
     """Nothing to do but to write the status. Look again `after` seconds later."""
 
     reason: str
@@ -111,7 +111,7 @@ class Say:
     """Whether it has failed for good, unless the spec is edited."""
 
 
-Step = CreateDescription | CreateCluster | DeleteJob | Say
+Step = CreateDescriptionJob | CreateCluster | DeleteJob | WriteRestoreStatus
 
 
 def is_over(body: Mapping[str, Any]) -> bool:
@@ -134,12 +134,12 @@ def replacing(body: Mapping[str, Any] | None) -> EtcdRestore | None:
     return restore if restore.replaces is not None else None
 
 
-def description(restore: EtcdRestore) -> Run:
+def description_run(restore: EtcdRestore) -> Run:
     """The run whose Job reads the manifest. Each edit of the spec has a Job of its own."""
     return Run(f"d{restore.generation}", 0.0)
 
 
-def decide(seen: Seen) -> Step:
+def decide(seen: ObservedRestore) -> Step:
     """The next step. An EtcdRestore that has succeeded is never looked at again."""
     cluster = seen.cluster
     if cluster is None:
@@ -150,24 +150,26 @@ def decide(seen: Seen) -> Step:
         return _begun_otherwise(seen, cluster)
     if cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup"
-        return Say("Restored", words, "True")
+        return WriteRestoreStatus("Restored", words, "True")
     if cluster.blocked:
         words = f"EtcdCluster {seen.restore.name} is blocked: {cluster.blocked}"
-        return Say("ClusterBlocked", words, "False", after=LOOK_SECONDS)
-    return Say("Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS)
+        return WriteRestoreStatus("ClusterBlocked", words, "False", after=LOOK_SECONDS)
+    return WriteRestoreStatus(
+        "Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS
+    )
 
 
-def _begun_otherwise(seen: Seen, cluster: TargetCluster) -> Say:
+def _begun_otherwise(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     words = (
         f"EtcdCluster {seen.restore.name} ({cluster.cluster_id}) does not have the data of the "
         "backup: it was not bootstrapped from it, because spec.bootstrap.restore was removed, or "
         "because spec.retainedClaims.adopt names the claims of an earlier cluster. To replace its "
         "data with the backup, create this EtcdRestore again with its ID in spec.replace.clusterID"
     )
-    return Say("BegunOtherwise", words, "False", failed=True)
+    return WriteRestoreStatus("BegunOtherwise", words, "False", failed=True)
 
 
-def _taken(seen: Seen, cluster: TargetCluster) -> Say:
+def _taken(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     """The step if a cluster of that name exists that this EtcdRestore did not make."""
     restore = seen.restore
     if restore.replaces is None:
@@ -177,14 +179,14 @@ def _taken(seen: Seen, cluster: TargetCluster) -> Say:
     if to_hex(restore.replaces) != cluster.cluster_id:
         return _wrong_id(seen, cluster)
     words = f"EtcdCluster {restore.name} has not begun the restore yet: {cluster.doing}"
-    return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
+    return _for_a_day(seen, WriteRestoreStatus("Restoring", words, after=LOOK_SECONDS))
 
 
-def _not_confirmed(seen: Seen, cluster: TargetCluster) -> Say:
+def _not_confirmed(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     name = seen.restore.name
     which = f" ({cluster.cluster_id})" if cluster.cluster_id else ", which has not formed yet"
     named = cluster.cluster_id or "its status.clusterID"
-    said = Say(
+    said = WriteRestoreStatus(
         "ClusterExists",
         f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}. Nothing is done to it. To "
         f"replace its data with the backup, set spec.replace.clusterID to "
@@ -195,10 +197,10 @@ def _not_confirmed(seen: Seen, cluster: TargetCluster) -> Say:
     return _for_a_day(seen, said)
 
 
-def _wrong_id(seen: Seen, cluster: TargetCluster) -> Say:
+def _wrong_id(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     restore = seen.restore
     there = cluster.cluster_id or "none yet, as it has not formed"
-    said = Say(
+    said = WriteRestoreStatus(
         "ClusterChanged",
         f"spec.replace.clusterID names {to_hex(restore.replaces or 0)}, but the ID of EtcdCluster "
         f"{restore.name} is {there}. Nothing is done to it: name the ID of the cluster to replace",
@@ -208,25 +210,25 @@ def _wrong_id(seen: Seen, cluster: TargetCluster) -> Say:
     return _for_a_day(seen, said)
 
 
-def _in_place(seen: Seen, cluster: TargetCluster) -> Say:
+def _in_place(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     told, restore = cluster.restore, seen.restore
     state, words = told.get("state"), str(told.get("message") or "")
     if state == DONE and cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup, in place"
-        return Say("Restored", words, "True")
+        return WriteRestoreStatus("Restored", words, "True")
     if told.get("generation", restore.generation) != restore.generation:
         words = f"the cluster has not seen the edited spec yet: {cluster.doing}"
-        return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
+        return _for_a_day(seen, WriteRestoreStatus("Restoring", words, after=LOOK_SECONDS))
     if state == FAILED and "generation" in told:
         kept = f"{words}. EtcdCluster {restore.name} keeps the data that it has"
-        return Say("RestoreFailed", kept, "False", failed=True)
-    said = Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
+        return WriteRestoreStatus("RestoreFailed", kept, "False", failed=True)
+    said = WriteRestoreStatus("Restoring", words or cluster.doing, after=LOOK_SECONDS)
     if state in (FAILED, HELD):
-        said = Say("Held", words, "False", after=LOOK_SECONDS)
+        said = WriteRestoreStatus("Held", words, "False", after=LOOK_SECONDS)
     return _for_a_day(seen, said) if "generation" in told else said
 
 
-def _for_a_day(seen: Seen, said: Say) -> Say:
+def _for_a_day(seen: ObservedRestore, said: WriteRestoreStatus) -> WriteRestoreStatus:
     """Fails the EtcdRestore after a day for one reason. Somebody who removes the obstacle months
     later, or deletes the cluster, has forgotten about the restore, and would lose everything that
     was written since.
@@ -244,8 +246,8 @@ def _for_a_day(seen: Seen, said: Say) -> Say:
     return replace(said, message=words, status="False", after=None, failed=True)
 
 
-def _nothing_there(seen: Seen) -> Say:
-    said = Say(
+def _nothing_there(seen: ObservedRestore) -> WriteRestoreStatus:
+    said = WriteRestoreStatus(
         "ClusterNotFound",
         f"spec.replace: there is no EtcdCluster {seen.restore.name} to replace. Remove the field "
         "to create it from the backup",
@@ -255,16 +257,16 @@ def _nothing_there(seen: Seen) -> Say:
     return _for_a_day(seen, said)
 
 
-def _describe(seen: Seen) -> Step:
+def _describe(seen: ObservedRestore) -> Step:
     job, source = seen.job, seen.restore.source
     if job is None:
         return _begin(seen)
     if job.other_owner:
         words = f"Job {job.name} belongs to {job.other_owner}; delete it, as its name is needed"
-        return Say("JobOfAnother", words, "False", after=SLOW_SECONDS)
+        return WriteRestoreStatus("JobOfAnother", words, "False", after=SLOW_SECONDS)
     if job.deleting:
         words = f"the previous Job {job.name} is being deleted{held_by(job)}"
-        return Say("Reading", words, after=1.0)
+        return WriteRestoreStatus("Reading", words, after=1.0)
     if job.state == "complete" and job.said.described:
         store = job.store if isinstance(source, BackupRef) else source
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
@@ -273,31 +275,39 @@ def _describe(seen: Seen) -> Step:
     return with_present_image(job) or _reading(job)
 
 
-def _begin(seen: Seen) -> Step:
+def _begin(seen: ObservedRestore) -> Step:
     found = resolved(seen.restore.source, seen.backup)
     if isinstance(found, Store):
-        return CreateDescription(found, seen.pod)
+        return CreateDescriptionJob(found, seen.pod)
     why = found.why if found.stuck else f"waiting for {found.why}"
     said = f"spec.backupRef.name: {why}. Nothing is made until then"
-    return Say("BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS)
+    return WriteRestoreStatus(
+        "BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS
+    )
 
 
-def _unreadable(job: Job) -> Say:
+def _unreadable(job: Job) -> WriteRestoreStatus:
     words = f"Job {job.name} has an order that cannot be read: delete it, and it is made again"
-    return Say("JobUnreadable", words, "False", after=SLOW_SECONDS)
+    return WriteRestoreStatus("JobUnreadable", words, "False", after=SLOW_SECONDS)
 
 
-def _reading(job: Job) -> Say:
+def _reading(job: Job) -> WriteRestoreStatus:
     failure = job.said.failure
     if job.state != "running":
         words = failure.message if failure else job.why or "its pod is gone"
-        return Say(failure.reason if failure else "JobFailed", words, "False", failed=True)
+        return WriteRestoreStatus(
+            failure.reason if failure else "JobFailed", words, "False", failed=True
+        )
     if failure:
         words = f"{failure.message}; it is tried again"
-        return Say(failure.reason, words, "False", after=LOOK_SECONDS)
+        return WriteRestoreStatus(failure.reason, words, "False", after=LOOK_SECONDS)
     if job.trouble:
-        return Say("PodWaits", f"the pod of Job {job.name}: {job.trouble}", after=LOOK_SECONDS)
-    return Say("Reading", "the Job reads the manifest of the backup", after=LOOK_SECONDS)
+        return WriteRestoreStatus(
+            "PodWaits", f"the pod of Job {job.name}: {job.trouble}", after=LOOK_SECONDS
+        )
+    return WriteRestoreStatus(
+        "Reading", "the Job reads the manifest of the backup", after=LOOK_SECONDS
+    )
 
 
 def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
@@ -320,7 +330,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     )
 
 
-def status(seen: Seen, said: Say) -> dict[str, Any]:
+def status(seen: ObservedRestore, said: WriteRestoreStatus) -> dict[str, Any]:
     """The coreos operator's fields and the kind of store; `backup.status` adds the conditions."""
     kind = _storage(seen)
     told: dict[str, Any] = {"backupStorageType": kind} if kind else {}
@@ -331,7 +341,7 @@ def status(seen: Seen, said: Say) -> dict[str, Any]:
     return told
 
 
-def _storage(seen: Seen) -> str:
+def _storage(seen: ObservedRestore) -> str:
     """Kind of the store that is restored from; empty until the EtcdBackup was looked up. After an
     edit of the spec the old status no longer counts."""
     ordered = seen.job.store if seen.job else None

@@ -26,7 +26,7 @@ DAY: Final = 86400
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class DeleteBackup:
     """Either set `deletionPolicy: Delete` on an EtcdBackup, or delete it."""
 
     name: str
@@ -36,7 +36,9 @@ class LetGo:
     """The finalizers to set together with the policy; None to delete the object."""
 
 
-def decide(retention: Retention, made: tuple[ScheduledBackup, ...], now: float) -> LetGo | None:
+def decide(
+    retention: Retention, made: tuple[ScheduledBackup, ...], now: float
+) -> DeleteBackup | None:
     """The next step, for the oldest backup that retention does not keep; None if there is none."""
     leaving = sum(one.deleting for one in made)
     going = not_kept(retention, made, now)
@@ -48,7 +50,7 @@ def decide(retention: Retention, made: tuple[ScheduledBackup, ...], now: float) 
     if has_stored and not (one.keeps_stored or one.deletes_stored):
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)
-    return LetGo(one.name, one.uid, one.resource_version, finalizers)
+    return DeleteBackup(one.name, one.uid, one.resource_version, finalizers)
 
 
 def not_kept(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
 from etcd_stateful.backup.scheduled import ScheduledBackup
-from etcd_stateful.backup.schedules import Miss, Record, Seen
+from etcd_stateful.backup.schedules import Miss, ObservedSchedule, Record
 
 MOST_LISTED: Final = 20
 
@@ -44,7 +44,7 @@ def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[
 
 def render(
     body: Mapping[str, Any],
-    seen: Seen,
+    seen: ObservedSchedule,
     record: Record,
     miss: Miss | None,
     written: Written,
@@ -117,7 +117,7 @@ def _accepted() -> Condition:
     return "Accepted", "True", "SpecAccepted", "every field is understood"
 
 
-def _scheduled(seen: Seen, written: Written) -> Condition:
+def _scheduled(seen: ObservedSchedule, written: Written) -> Condition:
     schedule = seen.schedule
     if schedule.suspend:
         words = "spec.suspend is true: runs that fall due are missed, and nothing is deleted"
@@ -148,7 +148,7 @@ def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> I
             yield "LastRun", "Unknown", "Running", words
 
 
-def _retained(seen: Seen) -> Condition:
+def _retained(seen: ObservedSchedule) -> Condition:
     if held := retention.stuck(seen.made):
         words = f"EtcdBackup {held[0].name} is to be deleted, but cannot be: {held[0].words}"
         return "Retained", "False", "DeletionFailed", words

@@ -20,7 +20,7 @@ from typing import Final
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.plan import CLOCKS_DIFFER, LONGEST_WAIT
-from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.retention import DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 BUSY_SECONDS: Final = 2.0
@@ -58,7 +58,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedSchedule:
     """What is observed of one EtcdBackupSchedule."""
 
     schedule: EtcdBackupSchedule
@@ -93,7 +93,7 @@ class Miss:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class WriteStatus:
     """Nothing to do but to write the status. Look again `after` seconds later."""
 
     record: Record
@@ -101,7 +101,7 @@ class Tell:
     miss: Miss | None = None
 
 
-Step = Create | LetGo | Tell
+Step = Create | DeleteBackup | WriteStatus
 
 
 def with_default_jitter(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
@@ -137,26 +137,26 @@ def handled_until(schedule: EtcdBackupSchedule, until: float, now: float) -> flo
     return until if until - now <= CLOCKS_DIFFER else clock(schedule, now)
 
 
-def decide(seen: Seen) -> Step:
+def decide(seen: ObservedSchedule) -> Step:
     """The next step. What was handled is recorded before anything new begins."""
     schedule, record = seen.schedule, seen.record
     if record.times not in ("", schedule.times):
         edited = max(record.counted_until, float(int(clock(schedule, seen.now))))
-        return Tell(replace(record, counted_until=edited), 0.0)
+        return WriteStatus(replace(record, counted_until=edited), 0.0)
     newest = max((one.moment for one in seen.made), default=None)
     if newest is not None and (record.last_made or 0) < newest:
         until = max(record.counted_until, newest)
-        return Tell(replace(record, last_made=newest, counted_until=until), 0.0)
+        return WriteStatus(replace(record, last_made=newest, counted_until=until), 0.0)
     if seen.due is not None and any(one.moment == seen.due.latest for one in seen.made):
         # It need not be the newest: a clock that was ahead may have made one for a later time.
-        return Tell(replace(record, counted_until=float(seen.due.latest)), 0.0)
+        return WriteStatus(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
     going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)
-    return going or Tell(record, _after(seen))
+    return going or WriteStatus(record, _after(seen))
 
 
-def _of_due(seen: Seen, due: Due) -> Step:
+def _of_due(seen: ObservedSchedule, due: Due) -> Step:
     if seen.schedule.suspend:
         return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
     if due.earlier:
@@ -170,17 +170,17 @@ def _of_due(seen: Seen, due: Due) -> Step:
     return Create(due.latest)
 
 
-def _unbegun(seen: Seen, moment: int) -> Miss:
+def _unbegun(seen: ObservedSchedule, moment: int) -> Miss:
     if _overdue(seen, moment):
         return Miss("OperatorAway", "the operator was not running")
     return Miss("NotMade", f"its EtcdBackup could not be made{_said(seen)}")
 
 
-def _said(seen: Seen) -> str:
+def _said(seen: ObservedSchedule) -> str:
     return f": {seen.creation_error}" if seen.creation_error else ""
 
 
-def _hindrance(seen: Seen, moment: int) -> Miss | None:
+def _hindrance(seen: ObservedSchedule, moment: int) -> Miss | None:
     for one in seen.made:
         if one.state == "running" and not one.deleting:
             words = f"the previous one, EtcdBackup {one.name}, is not over: {one.words}"
@@ -196,7 +196,7 @@ def _hindrance(seen: Seen, moment: int) -> Miss | None:
     return None
 
 
-def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
+def _missed(seen: ObservedSchedule, count: int, last: int, reason: str, words: str) -> WriteStatus:
     record = replace(
         seen.record,
         missed=seen.record.missed + count,
@@ -204,15 +204,15 @@ def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
         counted_until=last,
     )
     runs = "a run was" if count == 1 else f"{count} runs were"
-    return Tell(record, 0.0, Miss(reason, f"{runs} missed: {words}"))
+    return WriteStatus(record, 0.0, Miss(reason, f"{runs} missed: {words}"))
 
 
-def _overdue(seen: Seen, moment: int) -> bool:
+def _overdue(seen: ObservedSchedule, moment: int) -> bool:
     """Whether the run was due before this operator started. Later runs are spread by jitter."""
     return clock(seen.schedule, seen.began) > moment
 
 
-def _turn(seen: Seen, moment: int) -> float:
+def _turn(seen: ObservedSchedule, moment: int) -> float:
     """When the run begins. Runs that are overdue when an operator starts are spread, so that they
     do not all begin at once. Their times are the same for the next operator, so that they begin
     even if operators change often."""
@@ -227,18 +227,18 @@ def _turn(seen: Seen, moment: int) -> float:
     return own + longest * math.ceil((seen.began - own) / longest)
 
 
-def _held(seen: Seen, moment: int) -> float:
+def _held(seen: ObservedSchedule, moment: int) -> float:
     return _turn(seen, moment) - seen.now
 
 
-def _late(seen: Seen, moment: int) -> float:
+def _late(seen: ObservedSchedule, moment: int) -> float:
     """How late the run begins. The wait for its turn, which is at most one jitter, does not count,
     neither under this operator nor under an earlier one."""
     before = clock(seen.schedule, seen.began) - moment - jitter(seen.schedule)
     return max(before, 0.0) - _held(seen, moment)
 
 
-def _after(seen: Seen) -> float:
+def _after(seen: ObservedSchedule) -> float:
     busy = any(one.deleting or one.state == "running" for one in seen.made)
     longest = BUSY_SECONDS if busy else LONGEST_WAIT
     if seen.due is not None:

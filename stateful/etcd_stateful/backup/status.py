@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup import names
-from etcd_stateful.backup.foreign_files import Found, Others
-from etcd_stateful.backup.outcome import Progress, Proven, Stored
-from etcd_stateful.backup.plan import Run, Tell
-from etcd_stateful.backup.restores import Say
+from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
+from etcd_stateful.backup.outcome import Progress, Stored, Verified
+from etcd_stateful.backup.plan import Run, WriteStatus
+from etcd_stateful.backup.restores import WriteRestoreStatus
 from etcd_stateful.condition_times import with_times
 
 LONGEST: Final = 2048
@@ -51,7 +51,7 @@ def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[
 
 
 def render(
-    body: Mapping[str, Any], run: Run | None, said: Tell, *, job: str, began: str, now: str
+    body: Mapping[str, Any], run: Run | None, said: WriteStatus, *, job: str, began: str, now: str
 ) -> dict[str, Any]:
     """The whole status. Fields that this pass has no news of stay as they are.
 
@@ -77,7 +77,7 @@ def render(
 
 
 def of_restore(
-    body: Mapping[str, Any], status: dict[str, Any], said: Say, now: str
+    body: Mapping[str, Any], status: dict[str, Any], said: WriteRestoreStatus, now: str
 ) -> dict[str, Any]:
     """The whole status of an EtcdRestore. After an edit, or with another reason, the times of its
     conditions start over, because it fails a day after them (`restores.GIVE_UP_SECONDS`)."""
@@ -112,7 +112,7 @@ def kept(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
     return {key: stored[key] for key in fields if key in stored}
 
 
-def _stored(stored: Stored, proven: Proven | None, now: str) -> dict[str, Any]:
+def _stored(stored: Stored, proven: Verified | None, now: str) -> dict[str, Any]:
     how = "Restore" if proven else "Hash" if stored.verified else ""
     proof = {"verified": how, "verifiedDate": now} if how else {}
     beside = {"otherBackups": _others(stored, stored.others, now)} if stored.others else {}
@@ -134,7 +134,7 @@ def _stored(stored: Stored, proven: Proven | None, now: str) -> dict[str, Any]:
     )
 
 
-def _others(stored: Stored, others: Others, now: str) -> dict[str, Any]:
+def _others(stored: Stored, others: ForeignFiles, now: str) -> dict[str, Any]:
     return {
         "seen": now,
         "count": others.count,
@@ -143,7 +143,7 @@ def _others(stored: Stored, others: Others, now: str) -> dict[str, Any]:
     }
 
 
-def _found(stored: Stored, one: Found) -> dict[str, Any]:
+def _found(stored: Stored, one: ForeignFile) -> dict[str, Any]:
     made = names.of_schedule(stored.key)
     return {
         "location": stored.location.removesuffix(stored.key) + (made[0] if made else "") + one.rest,
@@ -153,7 +153,7 @@ def _found(stored: Stored, one: Found) -> dict[str, Any]:
     }
 
 
-def _failed(said: Tell) -> dict[str, Any]:
+def _failed(said: WriteStatus) -> dict[str, Any]:
     words = said.message[:LONGEST]
     left = {"unproven": said.unproven.location} if said.unproven else {}
     return left | {"succeeded": False, "reason": words, "Reason": words}

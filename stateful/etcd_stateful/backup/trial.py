@@ -13,7 +13,7 @@ from etcd_stateful.certificates import (
     DAY,
     OPERATOR_FILES,
     SERVER_FILES,
-    Need,
+    CertificateSpec,
 )
 from etcd_stateful.versions import parse_version
 
@@ -66,9 +66,9 @@ def etcd() -> list[str]:
     ]
 
 
-AUTHORITY: Final = Need("authority", "", AUTHORITY_FILES, subject="trial", seconds=DAY)
+AUTHORITY: Final = CertificateSpec("authority", "", AUTHORITY_FILES, subject="trial", seconds=DAY)
 LEAVES: Final = (
-    Need(
+    CertificateSpec(
         "server",
         "",
         SERVER_FILES,
@@ -79,6 +79,6 @@ LEAVES: Final = (
         subject="trial",
         seconds=DAY,
     ),
-    Need("operator", "", OPERATOR_FILES, calls=True, subject="root", seconds=DAY),
+    CertificateSpec("operator", "", OPERATOR_FILES, calls=True, subject="root", seconds=DAY),
 )
 """Certificates of the scratch etcd and of the Job that queries it. They never leave the pod."""

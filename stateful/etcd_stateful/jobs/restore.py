@@ -139,7 +139,7 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     )
 
 
-def too_high(manifest: Manifest | None, bump: int) -> str:
+def bump_too_high(manifest: Manifest | None, bump: int) -> str:
     """Why the revisions of a backup cannot be raised that far; empty if they can."""
     revision = manifest.revision if manifest else 0
     if revision + bump <= HIGHEST:
@@ -163,7 +163,7 @@ def over_quota(size: int, quota: int) -> str:
     )
 
 
-def too_small(size: int, free: int) -> str:
+def volume_too_small(size: int, free: int) -> str:
     """Why the volume is too small: it has to hold the snapshot and the restored data at once."""
     needed = 2 * size + LOG_BYTES
     if free >= needed:

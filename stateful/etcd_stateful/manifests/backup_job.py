@@ -16,11 +16,11 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import recorded_cluster
-from etcd_stateful.backup.deletion import deletion_of, elsewhere
+from etcd_stateful.backup.deletion import deletion_run, other_locations
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
-from etcd_stateful.backup.restores import description
+from etcd_stateful.backup.restores import description_run
 from etcd_stateful.manifests.common import Manifest, owner_reference
 from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
@@ -81,10 +81,10 @@ def deletion_job(
         stored: the EtcdBackup's status.
         cluster: as for `backup_job`.
     """
-    also = elsewhere(backup, stored)
+    also = other_locations(backup, stored)
     told = replace(order(backup, None), endpoints=(), action="delete", also=also)
     pulled = recorded_cluster.pull_secrets(cluster)
-    return job(backup, deletion_of(backup), told, operator_image, pulled)
+    return job(backup, deletion_run(backup), told, operator_image, pulled)
 
 
 def description_job(
@@ -97,7 +97,7 @@ def description_job(
     """
     reader = restore.as_backup(store, pod or JobPod())
     told = replace(order(reader, None), endpoints=(), action="describe")
-    return job(reader, description(restore), told, operator_image)
+    return job(reader, description_run(restore), told, operator_image)
 
 
 def job(

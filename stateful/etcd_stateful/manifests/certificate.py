@@ -12,7 +12,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
-from etcd_stateful.certificates import Need
+from etcd_stateful.certificates import CertificateSpec
 from etcd_stateful.manifests.common import Manifest, metadata
 
 CERTIFICATE: Final = "Certificate"
@@ -21,7 +21,7 @@ API_VERSION: Final = "cert-manager.io/v1"
 _HOUR: Final = 3600
 
 
-def certificate(cluster: EtcdCluster, need: Need, issuer: Issuer) -> Manifest:
+def certificate(cluster: EtcdCluster, need: CertificateSpec, issuer: Issuer) -> Manifest:
     name = naming.issued(need.secret)
     usages = (("server auth", need.serves), ("client auth", need.calls))
     names = {"dnsNames": list(need.names), "ipAddresses": list(need.addresses)}

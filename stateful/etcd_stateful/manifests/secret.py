@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import Need
+from etcd_stateful.certificates import CertificateSpec
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.records.bootstrap_json import dump_bootstrap
@@ -28,7 +28,9 @@ def start_secret(cluster: EtcdCluster, record: Bootstrap, key: str) -> Manifest:
     }
 
 
-def certificate_secret(cluster: EtcdCluster, need: Need, data: Mapping[str, str]) -> Manifest:
+def certificate_secret(
+    cluster: EtcdCluster, need: CertificateSpec, data: Mapping[str, str]
+) -> Manifest:
     """A Secret with certificates. `data` is in base64, and the shell generates it."""
     return {
         "apiVersion": "v1",

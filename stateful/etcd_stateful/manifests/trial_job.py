@@ -21,7 +21,7 @@ from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
-from etcd_stateful.backup.plan import Run, trial_of
+from etcd_stateful.backup.plan import Run, trial_run
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT, pod_failure_policy, unexpanded
@@ -61,7 +61,7 @@ def trial_job(
         expected=stored.sha256,
         size=stored.size,
     )
-    made = job(backup, trial_of(run), told, operator_image, pull_secrets)
+    made = job(backup, trial_run(run), told, operator_image, pull_secrets)
     pod: dict[str, Any] = made["spec"]["template"]["spec"]
     made["spec"]["podFailurePolicy"] = pod_failure_policy(FINAL_EXIT, FETCH, CONTAINER)
     [ours] = pod["containers"]

@@ -179,7 +179,7 @@ def _next_attempt(seen: Observation, size: int) -> Bootstrap:
 
 def _as_new(cluster: EtcdCluster) -> EtcdCluster:
     """The cluster with default links where the spec does not set them, as for a new cluster."""
-    return replace(cluster, links=cluster.wished_links.over(DEFAULT))
+    return replace(cluster, links=cluster.requested_links.over(DEFAULT))
 
 
 def _differs(seen: Observation, following: Bootstrap) -> bool:

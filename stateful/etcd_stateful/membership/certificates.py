@@ -17,7 +17,7 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Links
-from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
+from etcd_stateful.certificates import CertificateSpec, Role, managed, provided, renewed_at
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.membership import attempts, in_place_request, roster, rotation, trusted
 from etcd_stateful.membership.observation import Observation, is_latched
@@ -56,7 +56,7 @@ def of_clients(seen: Observation) -> Step | None:
     return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
 
 
-def provided_needs(seen: Observation) -> tuple[Need, ...]:
+def provided_needs(seen: Observation) -> tuple[CertificateSpec, ...]:
     """The certificates that the user has to provide. They must cover every ordinal that is
     declared, listed or running, also while the cluster shrinks."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
@@ -144,12 +144,12 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
     return None
 
 
-def _authority_of(seen: Observation, need: Need) -> Need:
+def _authority_of(seen: Observation, need: CertificateSpec) -> CertificateSpec:
     """The authority that signs this certificate."""
     return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
 
 
-def _why_lost(seen: Observation, above: Need) -> str:
+def _why_lost(seen: Observation, above: CertificateSpec) -> str:
     """Why the managed authority cannot sign; empty if it can."""
     found = rotation.find(seen, above.secret, above.role)
     if found is None:
@@ -161,14 +161,14 @@ def _why_lost(seen: Observation, above: Need) -> str:
     return ""
 
 
-def is_left_alone(seen: Observation, need: Need) -> bool:
+def is_left_alone(seen: Observation, need: CertificateSpec) -> bool:
     """Whether its Secret is left alone for now: it has another owner, or a write has just
     failed."""
     taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
     return taken or (CERTIFICATE, need.secret) in seen.put_off
 
 
-def _why_due(need: Need, found: Certificate | None, known: Certificates) -> str:
+def _why_due(need: CertificateSpec, found: Certificate | None, known: Certificates) -> str:
     """Why a certificate is issued or reissued; empty if it need not be."""
     authority = known.secrets[need.signed_by]["authority"]
     if found is None or found.problem:
@@ -185,7 +185,7 @@ def why_issued(found: Certificate | None) -> str:
     return f"is reissued: {found.problem}" if found else "is issued: there was none"
 
 
-def _why_outdated(need: Need, found: Certificate, authority: Certificate) -> str:
+def _why_outdated(need: CertificateSpec, found: Certificate, authority: Certificate) -> str:
     """How the certificate differs from what its authority's Secret asks for; empty if it does
     not."""
     if found.authority != authority.authority:
@@ -200,7 +200,7 @@ def _why_outdated(need: Need, found: Certificate, authority: Certificate) -> str
 
 
 def _issue(
-    seen: Observation, need: Need, found: Certificate | None, reason: str
+    seen: Observation, need: CertificateSpec, found: Certificate | None, reason: str
 ) -> IssueCertificate:
     version = found.resource_version if found else ""
     words = f"certificate in Secret {need.secret} {reason}"
@@ -213,7 +213,7 @@ def _issue(
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
 
 
-def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
+def trusted_by_pods(seen: Observation, need: CertificateSpec) -> frozenset[str]:
     """The trust bundles that pods were started with, and that of the present template."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
     said = {one.of("peer" if need.role == "peer" else "client") for one in every}

@@ -23,7 +23,7 @@ from typing import Any, Final
 from etcd_stateful import certificates as needs
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import LinkName
-from etcd_stateful.certificates import Need, Role, as_issued, trust_of
+from etcd_stateful.certificates import CertificateSpec, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.membership import trusted
@@ -53,7 +53,7 @@ _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 class _Leaf:
     """One certificate: as cert-manager issued it, and as it is in use."""
 
-    need: Need
+    need: CertificateSpec
     issued: Issued
     used: Certificate | None
 
@@ -351,7 +351,7 @@ def _now(seen: Observation) -> float:
     return seen.certificates.now if seen.certificates else 0.0
 
 
-def _known_in(link: _Link) -> Iterable[Need]:
+def _known_in(link: _Link) -> Iterable[CertificateSpec]:
     """All Secrets of the link: an authority may be in only one of them."""
     for leaf in link.leaves:
         yield leaf.need

@@ -36,8 +36,8 @@ def _links(seen: Observation) -> Links:
     schemes = {claim.record.peer_scheme for claim in seen.claims if claim.record}
     # Links that the spec does not set all began the same way.
     began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))
-    wished = seen.cluster.wished_links.over(began)
-    return replace(wished, peer=_of_scheme(wished.peer, schemes))
+    wanted = seen.cluster.requested_links.over(began)
+    return replace(wanted, peer=_of_scheme(wanted.peer, schemes))
 
 
 def rendered(stateful_set: Live) -> Links | None:
@@ -48,11 +48,11 @@ def rendered(stateful_set: Live) -> Links | None:
         return None
 
 
-def _of_scheme(wished: Link, schemes: set[str]) -> Link:
+def _of_scheme(wanted: Link, schemes: set[str]) -> Link:
     """The link, but with the scheme of the peer URLs that members with data already have."""
-    scheme = "https" if wished.is_encrypted else "http"
+    scheme = "https" if wanted.is_encrypted else "http"
     if not schemes or scheme in schemes:
-        return wished
+        return wanted
     return MANAGED if "https" in schemes else PLAINTEXT
 
 
@@ -68,7 +68,7 @@ def requested(cluster: EtcdCluster) -> Links:
     peer, client = (
         replace(one, between=False) for one in (cluster.links.peer, cluster.links.client)
     )
-    return cluster.wished_links.over(Links(peer, client))
+    return cluster.requested_links.over(Links(peer, client))
 
 
 def levels_of(seen: Observation, pod: Pod) -> Levels:

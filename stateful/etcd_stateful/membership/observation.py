@@ -13,7 +13,7 @@ from etcd_stateful import versions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.reference import Awaited
+from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView
@@ -57,7 +57,7 @@ class Observation:
     """Pods of backups of the cluster: each may be reading a snapshot from one of the members."""
     defragmented: Mapping[str, int] = field(default_factory=dict)
     """By member that was defragmented a moment ago, successfully or not: the bytes in use then."""
-    backup: Store | Awaited | None = None
+    backup: Store | NotRestorable | None = None
     """Where the EtcdBackup that the cluster starts from is stored. None if it was not looked up,
     because nothing depends on it."""
     restore: EtcdRestore | None = None

@@ -19,7 +19,15 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.tls import LinkName, Trust
-from etcd_stateful.certificates import DAY, Need, Role, issued_at, managed, renewed_at, trust_of
+from etcd_stateful.certificates import (
+    DAY,
+    CertificateSpec,
+    Role,
+    issued_at,
+    managed,
+    renewed_at,
+    trust_of,
+)
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
@@ -43,7 +51,7 @@ class _Link:
     """An authority, and what it has signed."""
 
     name: LinkName
-    need: Need
+    need: CertificateSpec
     authority: Certificate
     leaves: tuple[Certificate | None, ...]
 
@@ -132,7 +140,7 @@ def _links(seen: Observation) -> Iterator[_Link]:
         yield _Link(link_of(seen, need), need, found, leaves)
 
 
-def link_of(seen: Observation, above: Need) -> LinkName:
+def link_of(seen: Observation, above: CertificateSpec) -> LinkName:
     """The link whose certificates this managed authority signs."""
     return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
 

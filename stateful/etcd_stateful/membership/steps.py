@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from etcd_stateful import naming
-from etcd_stateful.certificates import Need
+from etcd_stateful.certificates import CertificateSpec
 from etcd_stateful.membership.accounts import Change
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.members import Alarm
@@ -67,7 +67,7 @@ class IssueCertificate:
     """Create a key and a certificate, and write both into their Secret. It must still have this
     resourceVersion; if that is empty, it must not exist."""
 
-    need: Need
+    need: CertificateSpec
     resource_version: str
     reason: str
     mounted: frozenset[str] = frozenset()
@@ -89,7 +89,7 @@ class RotateAuthority:
     """One step of a rotation, written into the authority's Secret if it still has this
     resourceVersion: add a successor, let it replace the authority, or remove the old authority."""
 
-    need: Need
+    need: CertificateSpec
     resource_version: str
     kind: RotationStep
     generation: int
@@ -103,7 +103,7 @@ class TakeCertificate:
     """Copy an issuer's certificate into the Secret that members or clients use. It must still have
     this resourceVersion; if that is empty, it must not exist."""
 
-    need: Need
+    need: CertificateSpec
     resource_version: str
     leaf: str
     """Digest of the certificate: a newly issued one, or the one that is already in use."""
@@ -111,7 +111,7 @@ class TakeCertificate:
     trusts: tuple[str, ...]
     """Digests of the authorities that go beside it."""
 
-    known_in: tuple[Need, ...]
+    known_in: tuple[CertificateSpec, ...]
     """The Secrets that the authorities are taken from."""
 
     reason: str

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from etcd_stateful import certificates as needs
 from etcd_stateful.api.tls import Level, LinkName, Trust
-from etcd_stateful.certificates import Need, managed, trust_of
+from etcd_stateful.certificates import CertificateSpec, managed, trust_of
 from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rotation import find, link_of, rendered
@@ -67,7 +67,7 @@ def is_trusted_by_all(
     return True
 
 
-def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
+def may_sign(seen: Observation, above: CertificateSpec, authority: Certificate) -> bool:
     """Whether running members would accept what this managed authority signs, and also the present
     certificates, until all members have the new ones."""
     link = link_of(seen, above)

@@ -188,11 +188,11 @@ def plaintext(outcome: Outcome) -> Condition | None:
 
 def why_plaintext(seen: Observation) -> str:
     """Which links are in plaintext on at least one pod, and why; empty if none is."""
-    wished, now = seen.cluster.wished_links, links.lowest_levels(seen)
+    wanted, now = seen.cluster.requested_links, links.lowest_levels(seen)
     said: dict[str, list[str]] = {}
     for name, level, wish in (
-        ("members", now.peer, wished.peer),
-        ("clients", now.client, wished.client),
+        ("members", now.peer, wanted.peer),
+        ("clients", now.client, wanted.client),
     ):
         if level is not Level.TLS:
             said.setdefault(_at_whose_word(level, wish), []).append(name)

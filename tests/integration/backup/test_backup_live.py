@@ -32,7 +32,7 @@ from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import names as stored_names
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.foreign_files import Others
+from etcd_stateful.backup.foreign_files import ForeignFiles
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed, Stored
 from localkube.s3 import S3Server, free_port
@@ -372,7 +372,10 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
         store = replace(at_s3(s3, name, SCHEDULED), endpoint=proxy.endpoint)
         order = told(full, store, scheduled=True)
         listings = "prefix=nightly%2F&"
-        for verdict, seconds, other in (("slow", 0.5, Others(0, partial=True)), (403, 30, None)):
+        for verdict, seconds, other in (
+            ("slow", 0.5, ForeignFiles(0, partial=True)),
+            (403, 30, None),
+        ):
             monkeypatch.setattr(surveying, "SECONDS", seconds)
             proxy.judge = lambda _, request, verdict=verdict: (
                 verdict if listings in f"{request.rel_url.raw_query_string}&" else None

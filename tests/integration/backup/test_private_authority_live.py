@@ -23,7 +23,7 @@ from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.outcome import Described, Failure, Removed, Stored
-from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, Need
+from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, CertificateSpec
 from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.integration
@@ -46,7 +46,9 @@ class Private(NamedTuple):
 
 
 def authority(name: str) -> dict[str, bytes]:
-    return signing.make(Need("authority", name, AUTHORITY_FILES, subject=name), {}, time.time())
+    return signing.make(
+        CertificateSpec("authority", name, AUTHORITY_FILES, subject=name), {}, time.time()
+    )
 
 
 def mounted(folder: Path, secret: dict[str, bytes]) -> str:
@@ -57,7 +59,9 @@ def mounted(folder: Path, secret: dict[str, bytes]) -> str:
 def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Private]:
     folder = tmp_path_factory.mktemp("private")
     ours, another = authority("ours"), authority("another")
-    need = Need("server", "tls", APPLICATION_FILES, addresses=("127.0.0.1",), serves=True)
+    need = CertificateSpec(
+        "server", "tls", APPLICATION_FILES, addresses=("127.0.0.1",), serves=True
+    )
     shown = signing.make(replace(need, signed_by="ours", subject="minio"), ours, time.time())
     files = folder / "tls.crt", folder / "tls.key"
     for file in files:

@@ -24,7 +24,7 @@ from etcd_operator.backup.trial_restore import bring, prove
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, trial
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Brought, Failure, Proven, Stored
+from etcd_stateful.backup.outcome import Downloaded, Failure, Stored, Verified
 from localkube.s3 import free_port
 
 pytestmark = pytest.mark.integration
@@ -52,7 +52,7 @@ class Pod:
         self.order = replace(self.order, expected=done.sha256)
         return done
 
-    async def bring(self) -> Brought | Failure:
+    async def bring(self) -> Downloaded | Failure:
         sink = Sink(self.order.store, None, root=str(self.stores))
         return await bring(self.order, sink, self.folder)
 
@@ -68,13 +68,13 @@ class Pod:
         with (self.root / "log").open("wb") as log:
             self._etcd = subprocess.Popen(self._here(trial.etcd()), stdout=log, stderr=log)
 
-    async def prove(self) -> Proven | Failure:
+    async def prove(self) -> Verified | Failure:
         async with asyncio.timeout(90):
             return await prove(self.order, self.folder, port=self.port)
 
-    async def whole(self) -> Proven | Failure:
+    async def whole(self) -> Verified | Failure:
         brought = await self.bring()
-        assert isinstance(brought, Brought), brought
+        assert isinstance(brought, Downloaded), brought
         self.restore()
         return await self.prove()
 
@@ -106,7 +106,7 @@ async def test_what_the_cluster_held_is_what_comes_back(pod: Pod) -> None:
 
     found = await pod.whole()
 
-    assert isinstance(found, Proven), found
+    assert isinstance(found, Verified), found
     assert found.same == (f"revision {done.revision}", "59 keys", "etcd's hash")
     assert found.unknown == ()
 
@@ -128,7 +128,7 @@ async def test_writes_and_a_compaction_while_it_streams_are_no_difference(
 
     found = await pod.whole()
 
-    assert isinstance(found, Proven), found
+    assert isinstance(found, Verified), found
     assert found.same == (f"revision {done.revision + 20}", "59 keys", "etcd's hash")
 
 
@@ -136,7 +136,7 @@ async def test_another_value_under_one_key_is_a_difference(pod: Pod, cluster: Cl
     """Same revision, same number of keys: etcd's hash alone tells them apart."""
     await put(cluster.first[0], b"key-7", b"one value")
     await pod.store()
-    assert isinstance(await pod.bring(), Brought)
+    assert isinstance(await pod.bring(), Downloaded)
     said = manifest.parse((pod.folder / trial.MANIFEST).read_bytes())
     assert said.measured
     [found] = said.measured.hashes
@@ -155,7 +155,7 @@ async def test_another_value_under_one_key_is_a_difference(pod: Pod, cluster: Cl
 
 async def test_a_key_that_is_missing_is_a_difference(pod: Pod) -> None:
     await pod.store()
-    assert isinstance(await pod.bring(), Brought)
+    assert isinstance(await pod.bring(), Downloaded)
     edit(pod, keys=60)
     pod.restore()
 
@@ -173,7 +173,7 @@ async def test_an_older_snapshot_under_the_manifest_of_a_newer_is_a_difference(
     old = (pod.stores / "etcd.db").read_bytes()
     await fill(cluster.first[0], 3)
     await pod.store()
-    assert isinstance(await pod.bring(), Brought)
+    assert isinstance(await pod.bring(), Downloaded)
     (pod.folder / trial.SNAPSHOT).write_bytes(old)
     pod.restore()
 
@@ -229,5 +229,5 @@ async def test_with_users_root_is_known_by_its_certificate(pod: Pod, cluster: Cl
 
     found = await pod.whole()
 
-    assert isinstance(found, Proven), found
+    assert isinstance(found, Verified), found
     assert found.same == (f"revision {done.revision}", "59 keys", "etcd's hash")

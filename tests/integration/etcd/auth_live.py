@@ -16,15 +16,15 @@ from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     OPERATOR_FILES,
     SERVER_FILES,
-    Need,
+    CertificateSpec,
 )
 
 HOST: Final = "localhost"
 CHEAPEST: Final = "4"
 """The lowest bcrypt cost: etcd hashes the password at each login, and here it need not be safe."""
 
-_AUTHORITY: Final = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
-_SERVER: Final = Need(
+_AUTHORITY: Final = CertificateSpec("authority", "ca", AUTHORITY_FILES, subject="ca")
+_SERVER: Final = CertificateSpec(
     "server", "s", SERVER_FILES, (HOST,), serves=True, calls=True, subject="c-server"
 )
 
@@ -54,7 +54,7 @@ class Secured:
 
     def at(self, name: str) -> Endpoint:
         """The member's endpoint for a client whose certificate has this common name."""
-        need = Need("operator", "o", OPERATOR_FILES, calls=True, subject=name)
+        need = CertificateSpec("operator", "o", OPERATOR_FILES, calls=True, subject=name)
         made, files = signing.make(need, self._authority, time.time()), OPERATOR_FILES
         shown = Identity(made[files.authority], made[files.certificate], made[files.key], HOST)
         [member] = self._cluster.first

@@ -14,7 +14,7 @@ from etcd_operator.etcd import auth_look
 from etcd_operator.etcd.accounts import GrpcAccounts
 from etcd_operator.etcd.api import Denied, Refused
 from etcd_operator.etcd.client import open_channel
-from etcd_operator.recover.gateway import Gateway, Undone
+from etcd_operator.recover.gateway import Gateway, Unfinished
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -336,7 +336,7 @@ async def test_a_recovery_s_job_logs_in_through_the_gateway(cluster, data):
     )
     assert len(listed["members"]) == 1
     (data / "password").write_text("r-0")
-    with pytest.raises(Undone, match="an older one"):
+    with pytest.raises(Unfinished, match="an older one"):
         Gateway(port, str(data / "password")).call("maintenance/status", {})
 
 
@@ -352,5 +352,5 @@ async def test_a_recovery_s_job_says_of_a_root_without_a_password_that_nobody_ca
         await GrpcAccounts(etcd).change(at, change, "")
 
     (data / "password").write_text("r-1")
-    with pytest.raises(Undone, match="restore a backup"):
+    with pytest.raises(Unfinished, match="restore a backup"):
         Gateway(port, str(data / "password")).call("maintenance/status", {})

@@ -17,7 +17,7 @@ from etcd_operator.credentials import signing
 from etcd_operator.etcd.api import Identity
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.certificates import Need, managed
+from etcd_stateful.certificates import CertificateSpec, managed
 from etcd_stateful.manifests import tls
 
 CLUSTER = parse_cluster(body(3, TLS={"peer": "Managed", "client": "Managed"}))
@@ -38,7 +38,7 @@ class Tls:
         for need in managed(CLUSTER):
             self.secrets[need.secret] = self.make(need)
 
-    def make(self, need: Need, **how: Any) -> dict[str, bytes]:
+    def make(self, need: CertificateSpec, **how: Any) -> dict[str, bytes]:
         need = replace(need, **how)
         return signing.make(need, self.secrets.get(need.signed_by, {}), time.time())
 

@@ -13,12 +13,12 @@ from obstore.store import AzureStore
 
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names, order, outcome, trouble
-from etcd_stateful.backup.choice import Answer, NoChoice, candidates
+from etcd_stateful.backup.choice import EndpointStatus, NoUsableMember, candidates
 from etcd_stateful.backup.credentials import BadSecret, access, authorities
-from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
 from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.order import BadOrder, Order
-from etcd_stateful.backup.outcome import Failure, Progress, Said, Stored
+from etcd_stateful.backup.outcome import Failure, JobReport, Progress, Stored
 
 S3 = Store("S3", "mybucket", "etcd.backup", secret="aws")
 GOOD = {"credentials": "[default]\naws_access_key_id = AK\naws_secret_access_key = SK%x\n"}
@@ -30,7 +30,7 @@ def snapshot(sectors: int = 3) -> bytes:
 
 
 def check(data: bytes, sizes: list[int]) -> str:
-    checked = Checked()
+    checked = SnapshotCheck()
     while data:
         size = sizes.pop() if sizes else len(data)
         checked.update(data[:size])
@@ -68,8 +68,8 @@ class TestIntegrity:
             check(snapshot()[:-32], [])
 
 
-def answer(number: int, **changes: object) -> Answer:
-    whole = Answer(
+def answer(number: int, **changes: object) -> EndpointStatus:
+    whole = EndpointStatus(
         f"e{number}", 7, number, 1, learner=False, revision=100, version="3.7.3", db_size=9
     )
     return replace(whole, **changes)  # type: ignore[arg-type]
@@ -88,29 +88,29 @@ class TestChoice:
         found = [answer(1), answer(2, learner=True, revision=999)]
 
         assert [one.member_id for one in candidates(found)] == [1]
-        with pytest.raises(NoChoice, match="learner"):
+        with pytest.raises(NoUsableMember, match="learner"):
             candidates(found[1:])
 
     def test_a_corrupt_member_is_never_taken(self) -> None:
-        with pytest.raises(NoChoice, match="CORRUPT"):
+        with pytest.raises(NoUsableMember, match="CORRUPT"):
             candidates([answer(2, errors=("memberID:2 alarm:CORRUPT ",))])
 
     def test_a_member_that_is_out_of_space_can_be_backed_up(self) -> None:
         assert candidates([answer(2, errors=("memberID:2 alarm:NOSPACE ",))])
 
     def test_without_a_leader_no_backup_is_taken(self) -> None:
-        with pytest.raises(NoChoice, match="quorum"):
+        with pytest.raises(NoUsableMember, match="quorum"):
             candidates([answer(2, leader_id=0)])
 
     def test_endpoints_of_two_clusters_are_refused(self) -> None:
-        with pytest.raises(NoChoice, match=r"different clusters: .*7, .*8"):
+        with pytest.raises(NoUsableMember, match=r"different clusters: .*7, .*8"):
             candidates([answer(1), answer(2, cluster_id=8)])
 
     def test_members_of_another_cluster_are_left_out(self) -> None:
         found = [answer(1), answer(2, cluster_id=8, revision=999)]
 
         assert [one.member_id for one in candidates(found, 7)] == [1]
-        with pytest.raises(NoChoice, match="0000000000000009 is to be backed up"):
+        with pytest.raises(NoUsableMember, match="0000000000000009 is to be backed up"):
             candidates(found, 9)
 
 
@@ -432,8 +432,8 @@ class TestMessages:
     def test_an_outcome_can_be_read_back(self) -> None:
         failure = Failure("TimedOut", "too long", final=True)
 
-        assert outcome.parse(outcome.serialise(self.STORED)) == Said(stored=self.STORED)
-        assert outcome.parse(outcome.serialise(failure)) == Said(failure=failure)
+        assert outcome.parse(outcome.serialise(self.STORED)) == JobReport(stored=self.STORED)
+        assert outcome.parse(outcome.serialise(failure)) == JobReport(failure=failure)
 
     def test_an_outcome_fits_into_what_the_kubelet_keeps(self) -> None:
         ends = (
@@ -442,11 +442,11 @@ class TestMessages:
         )
 
         assert all(len(outcome.serialise(end).encode()) < 4096 for end in ends)
-        assert all(outcome.parse(outcome.serialise(end)) != Said() for end in ends)
+        assert all(outcome.parse(outcome.serialise(end)) != JobReport() for end in ends)
 
     @pytest.mark.parametrize("text", ["", "Killed", "{}", '{"stored": {}}', '{"failure": 1}'])
     def test_any_other_message_is_ignored(self, text: str) -> None:
-        assert outcome.parse(text) == Said()
+        assert outcome.parse(text) == JobReport()
 
     def test_progress(self) -> None:
         assert outcome.parse_progress(outcome.serialise_progress(Progress(1, 2, 3))) == Progress(

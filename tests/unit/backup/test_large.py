@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup.describing import describe
-from etcd_operator.backup.overwriting import Spared, spare_history
+from etcd_operator.backup.overwriting import OverwriteRefused, check_overwrite
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
@@ -31,7 +31,7 @@ from etcd_stateful.backup import manifest, names, outcome, packing, recorded_clu
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Brought, Failure, Removed, Said
+from etcd_stateful.backup.outcome import Downloaded, Failure, JobReport, Removed
 from etcd_stateful.manifests.jobs import unexpanded
 
 KEY = "etcd"
@@ -113,8 +113,8 @@ async def test_backups_of_another_object_with_many_roles_were_pruned_as_unowned(
 async def test_a_backup_of_another_object_with_many_roles_was_overwritten(folder: Folder) -> None:
     folder.put(KEY, described("uid-other", LARGE, "ns/other"))
 
-    with pytest.raises(Spared, match="is the backup that ns/other"):
-        await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
+    with pytest.raises(OverwriteRefused, match="is the backup that ns/other"):
+        await check_overwrite(replace(ORDER, scheduled=True), folder.sink, "0a")
 
 
 async def test_a_restore_by_name_used_what_another_object_had_stored_in_the_same_place(
@@ -149,7 +149,7 @@ async def test_a_trial_restore_with_many_roles_never_succeeded(
     expected = hashlib.sha256(snapshot()).hexdigest()
     order = replace(ORDER, action="bring", expected=expected)
 
-    assert isinstance(await bring(order, folder.sink, tmp_path), Brought)
+    assert isinstance(await bring(order, folder.sink, tmp_path), Downloaded)
 
 
 async def test_a_file_of_any_size_was_fetched_only_to_find_that_it_is_another(
@@ -188,8 +188,8 @@ class TestAManifestThatIsTooLarge:
         assert await owner_of(folder.sink, KEY) == UNREADABLE
 
     async def test_nothing_replaces_it(self, folder: Folder) -> None:
-        with pytest.raises(Spared, match="cannot be read"):
-            await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
+        with pytest.raises(OverwriteRefused, match="cannot be read"):
+            await check_overwrite(replace(ORDER, scheduled=True), folder.sink, "0a")
 
     async def test_a_backup_that_replaces_it_withdraws_it(self, folder: Folder) -> None:
         await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
@@ -359,7 +359,7 @@ class TestTheWordForARestore:
     def test_a_small_message_must_not_become_large_in_the_operator(self) -> None:
         """Whoever can write into a store decides what is in a manifest."""
         told = {"version": "3.7.3", "revision": 1, "packed": packing.pack('{"a":1}' + " " * 2**20)}
-        assert outcome.parse(json.dumps({"described": told})) == Said()
+        assert outcome.parse(json.dumps({"described": told})) == JobReport()
 
     def test_a_spec_is_unpacked_completely_or_not_at_all(self) -> None:
         packed = packing.pack("1" * 100)
@@ -370,4 +370,4 @@ class TestTheWordForARestore:
     @pytest.mark.parametrize("packed", ["", "H4sI", "Hé", 1, None, packing.pack("[]")])
     def test_an_invalid_packed_spec_is_ignored(self, packed: Any) -> None:
         told = {"described": {"packed": packed, "version": "3.7.3", "revision": 1}}
-        assert outcome.parse(json.dumps(told)) == Said()
+        assert outcome.parse(json.dumps(told)) == JobReport()

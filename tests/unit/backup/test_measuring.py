@@ -18,22 +18,24 @@ from grpc import StatusCode
 
 from etcd_operator.backup import measuring, trial_restore
 from etcd_operator.backup import source as sources
-from etcd_operator.backup.channel import Silent, open_channel
+from etcd_operator.backup.channel import NoReply, open_channel
 from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.backup.measuring import hashed, measure, patience
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.trial_restore import prove
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, trial
-from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.choice import EndpointStatus
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.measurement import Hash, Measured
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Failure, Proven
+from etcd_stateful.backup.outcome import Failure, Verified
 from etcd_stateful.certificates import OPERATOR_FILES
 
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
-ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=42, version="3.7.3", db_size=0)
+ANSWER = EndpointStatus(
+    "etcd:2379", 1, 2, 2, learner=False, revision=42, version="3.7.3", db_size=0
+)
 HELD = Measured(12, (Hash(5, 0xAB),))
 MANIFEST = Manifest("0a", 42, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid-b", HELD)
 
@@ -135,7 +137,7 @@ async def test_an_etcd_that_hangs_over_its_keys_is_not_waited_for_longer(
     etcd.hangs = question
     began = time.monotonic()
 
-    with pytest.raises(Silent) as caught:
+    with pytest.raises(NoReply) as caught:
         await measure(channel, 42, seconds)
 
     assert caught.value.details() == words
@@ -224,7 +226,7 @@ class TestTheTrial:
 
     async def proven(
         self, etcd: Etcd, root: Path, seconds: int = 1, **changes: Any
-    ) -> Proven | Failure:
+    ) -> Verified | Failure:
         (root / trial.MANIFEST).write_bytes(manifest.serialise(replace(MANIFEST, **changes)))
         (root / trial.TLS).mkdir()
         for name in OPERATOR_FILES:
@@ -234,7 +236,7 @@ class TestTheTrial:
     async def test_all_three_are_compared(self, etcd: Etcd, tmp_path: Path) -> None:
         found = await self.proven(etcd, tmp_path)
 
-        assert found == Proven("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
+        assert found == Verified("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
 
     @pytest.mark.parametrize("question", ["Status", "HashKV", "Range"])
     async def test_a_request_that_fails_is_repeated(
@@ -242,7 +244,7 @@ class TestTheTrial:
     ) -> None:
         etcd.faults = {question: [DOWN, DOWN]}
 
-        assert isinstance(await self.proven(etcd, tmp_path), Proven)
+        assert isinstance(await self.proven(etcd, tmp_path), Verified)
 
     @pytest.mark.parametrize("question", ["HashKV", "Range"])
     async def test_an_etcd_that_never_counts_its_keys_proves_nothing(

@@ -10,9 +10,15 @@ import pytest
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import order, outcome, schedule_status, status
-from etcd_stateful.backup.foreign_files import MOST_LISTED, File, Found, Others, others
+from etcd_stateful.backup.foreign_files import (
+    MOST_LISTED,
+    File,
+    ForeignFile,
+    ForeignFiles,
+    find_foreign_files,
+)
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.backup.plan import Run, Tell
+from etcd_stateful.backup.plan import Run, WriteStatus
 from etcd_stateful.backup.scheduled import ScheduledBackup
 from etcd_stateful.manifests.backup_job import backup_job
 
@@ -23,7 +29,7 @@ DAY = "2026-11-20T00:00:00Z"
 
 
 def counted(mine: str, *keys: str) -> list[str]:
-    found = others(mine, [File(key, 999, DAY) for key in keys])
+    found = find_foreign_files(mine, [File(key, 999, DAY) for key in keys])
     assert found is not None
     path = mine[: -len("_2026-11-21-03:00_0123abcd")] if mine == MINE else "daily/"
     return sorted(path + one.rest for one in found.newest)
@@ -68,7 +74,9 @@ def test_what_its_own_run_left_unfinished_counts() -> None:
     before = "daily/etcd_2026-11-20-03:00_0123abcd"
 
     assert counted(MINE, *OWN, before) == [before]
-    cut_off = others(MINE, [File(key, 999, DAY) for key in (*OWN, before)], partial=True)
+    cut_off = find_foreign_files(
+        MINE, [File(key, 999, DAY) for key in (*OWN, before)], partial=True
+    )
     assert cut_off is not None
     assert cut_off.count == 0, "its manifest may be among what was not listed"
 
@@ -84,7 +92,7 @@ def test_a_path_that_is_a_folder_includes_everything_in_it() -> None:
 
 def test_a_manifest_is_not_a_backup_but_shows_that_there_is_one() -> None:
     keys = ("daily/a", "daily/b", "daily/b.manifest.json", "daily/c.manifest.json")
-    found = others(IN_FOLDER, [File(key, 999, DAY) for key in keys])
+    found = find_foreign_files(IN_FOLDER, [File(key, 999, DAY) for key in keys])
 
     assert found is not None
     assert {one.rest: one.manifest for one in found.newest} == {"a": False, "b": True}
@@ -93,7 +101,7 @@ def test_a_manifest_is_not_a_backup_but_shows_that_there_is_one() -> None:
 
 def test_the_newest_are_listed_and_all_are_counted() -> None:
     files = [File(f"daily/{day}", day, f"2026-01-{day:02}T00:00:00Z") for day in range(1, 30)]
-    found = others(IN_FOLDER, files)
+    found = find_foreign_files(IN_FOLDER, files)
 
     assert found is not None
     assert found.count == 29
@@ -101,18 +109,21 @@ def test_the_newest_are_listed_and_all_are_counted() -> None:
 
 
 def test_a_backup_of_no_schedule_lists_nothing() -> None:
-    assert others("daily/etcd", [File("daily/x", 999, DAY)]) is None
+    assert find_foreign_files("daily/etcd", [File("daily/x", 999, DAY)]) is None
 
 
 STORED = Stored(f"s3://mybucket/{MINE}", "0a", 42, "3.7.3", 1056, "ff", 1.0, key=MINE)
-SEEN = Others(
+SEEN = ForeignFiles(
     3,
-    (Found("/x", 5, DAY, manifest=True), Found("_v7_2020-01-01-00:00:00", 6, DAY, manifest=False)),
+    (
+        ForeignFile("/x", 5, DAY, manifest=True),
+        ForeignFile("_v7_2020-01-01-00:00:00", 6, DAY, manifest=False),
+    ),
 )
 
 
-@pytest.mark.parametrize("told", [None, SEEN, Others(0), replace(SEEN, partial=True)])
-def test_a_job_reports_it(told: Others | None) -> None:
+@pytest.mark.parametrize("told", [None, SEEN, ForeignFiles(0), replace(SEEN, partial=True)])
+def test_a_job_reports_it(told: ForeignFiles | None) -> None:
     stored = replace(STORED, others=told)
 
     assert outcome.parse(outcome.serialise(stored)).stored == stored
@@ -121,8 +132,8 @@ def test_a_job_reports_it(told: Others | None) -> None:
 def test_the_message_fits_however_long_the_names_are() -> None:
     """A truncated message could not be read at all, and the backup would be repeated."""
     names = ("ü" * 400 + str(number) for number in range(MOST_LISTED))
-    long = tuple(Found(name, 1, DAY, manifest=True) for name in names)
-    stored = replace(STORED, notes=("ü" * 300,) * 3, others=Others(50, long))
+    long = tuple(ForeignFile(name, 1, DAY, manifest=True) for name in names)
+    stored = replace(STORED, notes=("ü" * 300,) * 3, others=ForeignFiles(50, long))
     text = outcome.serialise(stored)
 
     assert len(text.encode()) <= 4096
@@ -153,8 +164,8 @@ def test_only_the_job_of_a_scheduled_backup_looks(label: dict[str, str]) -> None
     assert order.parse(told).scheduled is bool(label)
 
 
-def of_backup(told: Others | None, body: dict[str, Any]) -> dict[str, Any]:
-    said = Tell("Stored", "", "True", stored=replace(STORED, others=told), began=1.0)
+def of_backup(told: ForeignFiles | None, body: dict[str, Any]) -> dict[str, Any]:
+    said = WriteStatus("Stored", "", "True", stored=replace(STORED, others=told), began=1.0)
     return status.render(body, Run("g1", 0.0), said, job="", began="b", now="now")
 
 
@@ -173,7 +184,9 @@ def test_it_is_in_the_status_of_the_backup() -> None:
              "modified": DAY, "manifest": False},
         ],
     }  # fmt: skip
-    quiet = status.render({**body, "status": first}, None, Tell("", ""), job="", began="", now="n")
+    quiet = status.render(
+        {**body, "status": first}, None, WriteStatus("", ""), job="", began="", now="n"
+    )
     assert quiet["otherBackups"] == first["otherBackups"]
     assert "otherBackups" not in of_backup(None, {**body, "status": first})
 

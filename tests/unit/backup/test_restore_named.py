@@ -12,7 +12,7 @@ from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store, from_json, not_meant, to_json
-from etcd_stateful.backup.reference import Awaited, stored_last
+from etcd_stateful.backup.reference import NotRestorable, last_stored
 
 S3 = {"path": "mybucket/a/b", "awsSecret": "aws", "endpoint": "http://minio:9000"}
 AT = Store("S3", "mybucket", "a/b", secret="aws", endpoint="http://minio:9000")
@@ -26,21 +26,21 @@ def backup(status: Any = DONE, *, metadata: Any = None, **spec: Any) -> dict[str
     return {"metadata": about, "spec": of, "status": status}
 
 
-def awaited(body: Any) -> Awaited:
-    found = stored_last("b", body)
-    assert isinstance(found, Awaited), found
+def awaited(body: Any) -> NotRestorable:
+    found = last_stored("b", body)
+    assert isinstance(found, NotRestorable), found
     assert found.why.startswith("EtcdBackup b ")
     return found
 
 
 class TestWhereItLies:
     def test_what_is_stored_is_read_with_the_backups_own_store_and_secret(self) -> None:
-        assert stored_last("b", backup()) == AT
+        assert last_stored("b", backup()) == AT
 
     def test_it_is_the_stored_file_and_no_later_one(self) -> None:
         """The same manifest, applied elsewhere with the same path, had replaced the data for a
         restore by name with another cluster's."""
-        found = stored_last("b", backup(DONE | {"sha256": "ab12"}))
+        found = last_stored("b", backup(DONE | {"sha256": "ab12"}))
 
         assert isinstance(found, Store)
         assert found == replace(AT, sha256="ab12")
@@ -55,7 +55,7 @@ class TestWhereItLies:
         at = "a/b_v42_2026-01-02-03:04:05"
         body = backup(DONE | {"location": f"s3://mybucket/{at}"}, backupPolicy=EVERY)
 
-        found = stored_last("b", body)
+        found = last_stored("b", body)
 
         assert isinstance(found, Store)
         assert found.key == at
@@ -63,7 +63,7 @@ class TestWhereItLies:
     def test_after_a_later_failure_the_last_backup_of_an_interval_is_used(self) -> None:
         failed = DONE | {"succeeded": False, "reason": "the store is full"}
 
-        assert stored_last("b", backup(failed, backupPolicy=EVERY)) == AT
+        assert last_stored("b", backup(failed, backupPolicy=EVERY)) == AT
 
     def test_after_a_later_failure_a_single_backup_may_be_gone(self) -> None:
         """It has only one name, so what was stored first may have been replaced."""
@@ -72,13 +72,13 @@ class TestWhereItLies:
         assert "the keys differ" in awaited(backup(failed)).why
 
     def test_a_path_that_was_edited_since_does_not_count(self) -> None:
-        assert stored_last("b", backup(s3=S3 | {"path": "mybucket/other"})) == AT
+        assert last_stored("b", backup(s3=S3 | {"path": "mybucket/other"})) == AT
 
     def test_a_volume_is_a_store_like_any_other(self) -> None:
         volume = {"storageType": "Volume", "s3": None, "volume": {"claimName": "v", "path": "x"}}
         body = backup(DONE | {"location": "volume://v/x"}, **volume)
 
-        assert stored_last("b", body) == Store("Volume", "v", "x")
+        assert last_stored("b", body) == Store("Volume", "v", "x")
 
 
 class TestWhatIsAwaited:

@@ -11,9 +11,9 @@ from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
 from etcd_stateful.backup import retention, schedule_status, schedules
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.plan import LONGEST_WAIT
-from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, LetGo
+from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
-from etcd_stateful.backup.schedules import Create, Due, Record, Seen, Tell
+from etcd_stateful.backup.schedules import Create, Due, ObservedSchedule, Record, WriteStatus
 from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
 
 NOON = 1_795_262_400
@@ -21,8 +21,8 @@ HOURLY = EtcdBackupSchedule("ns", "s", "uid-s", 1, "0 * * * *", {})
 RECORD = Record(float(NOON - 3600), HOURLY.times, last_made=NOON - 3600)
 
 
-def seen(**changes: Any) -> Seen:
-    base = Seen(HOURLY, RECORD, now=NOON + 2.0, began=0.0, upcoming=NOON + 3600)
+def seen(**changes: Any) -> ObservedSchedule:
+    base = ObservedSchedule(HOURLY, RECORD, now=NOON + 2.0, began=0.0, upcoming=NOON + 3600)
     return replace(base, **changes)
 
 
@@ -34,7 +34,7 @@ def made(moment: int, **changes: Any) -> ScheduledBackup:
 
 def missed(step: object) -> tuple[str, int, float]:
     """The reason, the number of missed runs, and the time until which they are counted."""
-    assert isinstance(step, Tell)
+    assert isinstance(step, WriteStatus)
     assert step.miss
     assert step.after == 0.0
     return step.miss.reason, step.record.missed, step.record.counted_until
@@ -48,7 +48,7 @@ class TestDue:
         """Also after an operator died before it could record it."""
         step = schedules.decide(seen(due=Due(NOON), made=(made(NOON, state="running"),)))
 
-        assert step == Tell(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
+        assert step == WriteStatus(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
 
     def test_a_run_of_a_clock_that_was_ahead_does_not_make_the_others_missed(self) -> None:
         """Each run was made and then reported as missed: it got in its own way."""
@@ -56,12 +56,12 @@ class TestDue:
         record = replace(RECORD, last_made=wrong.moment)
         step = schedules.decide(seen(record=record, due=Due(NOON), made=(wrong, own)))
 
-        assert step == Tell(replace(record, counted_until=float(NOON)), 0.0)
+        assert step == WriteStatus(replace(record, counted_until=float(NOON)), 0.0)
 
     def test_nothing_is_done_between_two(self) -> None:
-        assert schedules.decide(seen()) == Tell(RECORD, LONGEST_WAIT)
+        assert schedules.decide(seen()) == WriteStatus(RECORD, LONGEST_WAIT)
         step = schedules.decide(seen(now=NOON + 3590.0))
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert step.after == 10.0
 
     def test_a_run_does_not_overlap_the_one_before(self) -> None:
@@ -69,7 +69,7 @@ class TestDue:
         step = schedules.decide(seen(due=Due(NOON), made=(before,)))
 
         assert missed(step) == ("StillRunning", 1, NOON)
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert step.miss
         assert before.name in step.miss.message
         assert "the snapshot is on its way" in step.miss.message
@@ -102,7 +102,7 @@ class TestDue:
         due = Due(NOON, 5, NOON - 3600)
         first = schedules.decide(seen(due=due, began=NOON - 10.0))
         assert missed(first) == ("OperatorAway", 5, NOON - 1)
-        assert isinstance(first, Tell)
+        assert isinstance(first, WriteStatus)
         assert first.record.last_missed == NOON - 3600
 
         assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
@@ -114,7 +114,7 @@ class TestDue:
         )
 
         assert missed(step) == ("NotMade", 5, NOON - 1)
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert step.miss
         assert "could not be made: a webhook is down" in step.miss.message
 
@@ -129,7 +129,7 @@ class TestDue:
         edited = replace(HOURLY, cron="*/5 * * * *")
         step = schedules.decide(seen(schedule=edited, due=Due(NOON, 11, NOON - 300)))
 
-        assert step == Tell(replace(RECORD, counted_until=float(NOON + 2)), 0.0)
+        assert step == WriteStatus(replace(RECORD, counted_until=float(NOON + 2)), 0.0)
 
 
 class TestJitter:
@@ -171,7 +171,7 @@ class TestJitter:
         assert later > 0
         step = schedules.decide(seen(schedule=self.SPREAD, now=NOON + 3599.0, upcoming=NOON + 3600))
 
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert step.after == min(1 + later, LONGEST_WAIT)
 
     def test_what_is_overdue_when_an_operator_begins_does_not_begin_everywhere_at_once(
@@ -182,7 +182,7 @@ class TestJitter:
 
         step = schedules.decide(overdue)
 
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         turn = later + 600 * 8
         assert 5000 < turn <= 5600
         assert (step.after, step.miss) == (turn - 5000, None)
@@ -197,7 +197,7 @@ class TestJitter:
         for began in (NOON + later + 1.0, turn - later / 2, turn - 1.0):
             held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
             step = schedules.decide(held)
-            assert isinstance(step, Tell)
+            assert isinstance(step, WriteStatus)
             assert step.miss is None
             assert schedules.decide(replace(held, now=turn)) == Create(NOON), began
 
@@ -212,7 +212,7 @@ class TestJitter:
             schedules.decide(seen(schedule=one, due=Due(NOON), began=began, now=began))
             for one in copies
         ]
-        waits = [one.after for one in held if isinstance(one, Tell)]
+        waits = [one.after for one in held if isinstance(one, WriteStatus)]
         assert len(waits) > 990
         per_minute = [sum(low <= one < low + 60 for one in waits) for low in range(0, 600, 60)]
         assert (min(per_minute) > 70, max(per_minute) < 130) == (True, True)
@@ -245,7 +245,7 @@ class TestJitter:
         held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
         assert later > 60
         step = schedules.decide(held)
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert (step.after, step.miss) == (min(later - 10.0, LONGEST_WAIT), None)
 
         turn = NOON + 2.0 * later
@@ -253,7 +253,7 @@ class TestJitter:
         assert schedules.decide(replace(held, now=turn + 60.0)) == Create(NOON)
         step = schedules.decide(replace(held, now=turn + 61.0))
         assert missed(step) == ("TooLate", 1, NOON)
-        assert isinstance(step, Tell)
+        assert isinstance(step, WriteStatus)
         assert step.miss
         assert step.miss.message.startswith("a run was missed: 61 s late")
 
@@ -263,7 +263,7 @@ class TestJitter:
         began, turn = NOON + 2.0 * later + 61.0, NOON + later + 600.0
         held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
         first = schedules.decide(held)
-        assert isinstance(first, Tell)
+        assert isinstance(first, WriteStatus)
         assert first.miss is None
 
         step = schedules.decide(replace(held, now=turn))
@@ -362,18 +362,18 @@ class TestRetention:
     def test_it_is_told_to_take_along_what_it_stored_and_then_deleted(self) -> None:
         old = made(10, finalizers=("other",))
         step = retention.decide(Retention(1), (old, made(20)), NOON)
-        assert step == LetGo(old.name, old.uid, "1", ("other", FINALIZER))
+        assert step == DeleteBackup(old.name, old.uid, "1", ("other", FINALIZER))
 
         told = replace(old, finalizers=("other", FINALIZER), deletes_stored=True)
         step = retention.decide(Retention(1), (told, made(20)), NOON)
-        assert step == LetGo(old.name, old.uid, "1", None)
+        assert step == DeleteBackup(old.name, old.uid, "1", None)
 
     def test_what_somebody_said_to_retain_stays_when_the_object_goes(self) -> None:
         kept = made(10, keeps_stored=True)
 
         step = retention.decide(Retention(1), (kept, made(20)), NOON)
 
-        assert step == LetGo(kept.name, kept.uid, "1", None)
+        assert step == DeleteBackup(kept.name, kept.uid, "1", None)
 
     def test_one_that_failed_is_held_by_nothing(self) -> None:
         """There is nothing to delete, and a store that is down would keep the object for good."""
@@ -381,22 +381,22 @@ class TestRetention:
 
         step = retention.decide(Retention(1), failed, NOON)
 
-        assert step == LetGo(failed[0].name, failed[0].uid, "1", None)
+        assert step == DeleteBackup(failed[0].name, failed[0].uid, "1", None)
 
     def test_one_whose_trial_failed_takes_along_what_it_stored(self) -> None:
         """Full-size files stayed in the store for good, and nothing mentioned them."""
         failed = tuple(made(n, state="failed", unproven=True) for n in range(10, 14))
         oldest = failed[0]
         step = retention.decide(Retention(1), failed, NOON)
-        assert step == LetGo(oldest.name, oldest.uid, "1", (FINALIZER,))
+        assert step == DeleteBackup(oldest.name, oldest.uid, "1", (FINALIZER,))
 
         told = replace(oldest, finalizers=(FINALIZER,), deletes_stored=True)
         step = retention.decide(Retention(1), (told, *failed[1:]), NOON)
-        assert step == LetGo(oldest.name, oldest.uid, "1", None)
+        assert step == DeleteBackup(oldest.name, oldest.uid, "1", None)
 
         kept = replace(oldest, keeps_stored=True)
         step = retention.decide(Retention(1), (kept, *failed[1:]), NOON)
-        assert step == LetGo(oldest.name, oldest.uid, "1", None)
+        assert step == DeleteBackup(oldest.name, oldest.uid, "1", None)
 
     def test_a_store_that_does_not_let_go_is_not_asked_for_more_and_more(self) -> None:
         stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
@@ -408,9 +408,10 @@ class TestRetention:
         suspended = replace(HOURLY, suspend=True, retention=Retention(1))
         there = tuple(made(n) for n in (10, 20, 30))
 
-        assert isinstance(schedules.decide(seen(schedule=suspended, made=there)), Tell)
+        assert isinstance(schedules.decide(seen(schedule=suspended, made=there)), WriteStatus)
         assert isinstance(
-            schedules.decide(seen(schedule=replace(suspended, suspend=False), made=there)), LetGo
+            schedules.decide(seen(schedule=replace(suspended, suspend=False), made=there)),
+            DeleteBackup,
         )
 
     def test_starting_a_run_comes_before_deleting_a_backup(self) -> None:

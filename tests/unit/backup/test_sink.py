@@ -23,7 +23,7 @@ from etcd_operator.backup.sink import Sink
 from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import names
-from etcd_stateful.certificates import AUTHORITY_FILES, Need
+from etcd_stateful.certificates import AUTHORITY_FILES, CertificateSpec
 
 KEY = "etcd.db"
 PIECE = 8192
@@ -156,7 +156,7 @@ def test_certificate_authorities_reach_the_stores_client_beside_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = made_clients(monkeypatch)
-    need = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
+    need = CertificateSpec("authority", "ca", AUTHORITY_FILES, subject="ca")
     found = signing.make(need, {}, 0.0)["ca.crt"].decode()
     Sink(Store("S3", "mybucket", KEY, ca_secret="ca"), None, {"ca.crt": found})
 

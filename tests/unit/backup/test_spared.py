@@ -19,7 +19,7 @@ from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names
-from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.choice import EndpointStatus
 from etcd_stateful.backup.manifest import Manifest, Undecided
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
@@ -27,7 +27,7 @@ from etcd_stateful.backup.outcome import Failure, Stored
 KEY = "before-the-upgrade.db"
 STORE = Store("Volume", "claim", KEY)
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE)
-ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
+ANSWER = EndpointStatus("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
 OURS, ANOTHERS = f"{1:016x}", f"{2:016x}"
 OF_BEFORE = b"of before"
 

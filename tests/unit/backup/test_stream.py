@@ -25,13 +25,13 @@ from etcd_operator.backup.read_ahead import read_ahead
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.choice import EndpointStatus
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
 
 BLOB = bytes(range(256)) * 128
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
-ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
+ANSWER = EndpointStatus("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
 
 
 class Etcd:

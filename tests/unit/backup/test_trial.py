@@ -14,7 +14,7 @@ from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import measurement, outcome, trial
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.measurement import Hash, Measured, Verdict
-from etcd_stateful.backup.outcome import Failure, Proven
+from etcd_stateful.backup.outcome import Failure, Verified
 from etcd_stateful.backup.plan import Run
 from etcd_stateful.manifests.backup_job import order
 from etcd_stateful.manifests.trial_job import trial_job
@@ -25,7 +25,7 @@ from unit.manifests.test_golden import text_of
 GOLDEN = Path(__file__).parents[1] / "manifests" / "golden" / "trials"
 CLUSTER = Measured(12, (Hash(5, 0xAB),))
 MADE = replace(STORED, key="etcd.backup")
-PROVEN = Proven("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
+PROVEN = Verified("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
 VERIFICATION = "b-backup-vg1"
 
 

@@ -12,7 +12,7 @@ from etcd_operator.backup import __main__ as job
 from etcd_stateful.api.stores import LONGEST_KEY, Store
 from etcd_stateful.backup import names, outcome
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.foreign_files import Found, Others
+from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
 
@@ -63,10 +63,10 @@ def test_a_backup_whose_message_was_truncated_was_repeated_without_end(
     had stored."""
     key = names.stamped(key, 2**63 - 1, "2026-01-31-23:59:59")
     location = Store("Volume", "c" * 63, key).location(key)
-    one = Found('"' * 900, 1, "2026-01-31T23:59:59Z", manifest=True)
+    one = ForeignFile('"' * 900, 1, "2026-01-31T23:59:59Z", manifest=True)
     stored = Stored(
         location, "f" * 16, 2**63 - 1, "3.7.3", 2**40, "f" * 64, 1234.567, key,
-        verified=True, pruned=10000, notes=notes, others=Others(20, (one,) * 20),
+        verified=True, pruned=10000, notes=notes, others=ForeignFiles(20, (one,) * 20),
     )  # fmt: skip
 
     text = outcome.serialise(stored)

@@ -1020,9 +1020,9 @@ class TestWithTheObject:
         body = parse_backup(world.kube.live(ETCD_BACKUPS, "b"))
         at = f"{STORED.location}_v7_2026-01-01-00:00:00"
 
-        assert deletion.elsewhere(body, {"location": at}) == ()
+        assert deletion.other_locations(body, {"location": at}) == ()
         old = at.replace("etcd.backup", "old")
-        assert deletion.elsewhere(body, {"location": old, "unproven": at}) == (old,)
+        assert deletion.other_locations(body, {"location": old, "unproven": at}) == (old,)
 
     async def test_a_failed_deletion_is_reported_and_retain_gives_up(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

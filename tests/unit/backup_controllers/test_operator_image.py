@@ -131,9 +131,11 @@ def test_a_trial_restore_a_deletion_and_a_description_are_recreated_as_well() ->
     )
 
 
-def _seen(found: Job) -> restores.Seen:
+def _seen(found: Job) -> restores.ObservedRestore:
     metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
-    return restores.Seen(parse_restore({"metadata": metadata, "spec": RESTORE}), {}, job=found)
+    return restores.ObservedRestore(
+        parse_restore({"metadata": metadata, "spec": RESTORE}), {}, job=found
+    )
 
 
 def test_a_recovery_waited_for_that_image() -> None:

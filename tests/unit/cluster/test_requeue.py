@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes import cluster_body
 
-from etcd_operator.cluster.observe import Seen
+from etcd_operator.cluster.observe import ObservedCluster
 from etcd_operator.cluster.requeue import (
     DECLINED_SECONDS,
     DECLINED_TRIES,
@@ -33,7 +33,7 @@ def seen(*pods):
     body = cluster_body()
     body["metadata"] |= {"uid": "uid-a", "generation": 1}
     observation = Observation(parse_cluster(body), Secret("1", FORMED), None, None, None, pods=pods)
-    return Seen(observation, fresh=True, next_sweep=40.0)
+    return ObservedCluster(observation, fresh=True, next_sweep=40.0)
 
 
 def pod(*, in_start=False, deleting=False):

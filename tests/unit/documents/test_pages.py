@@ -20,7 +20,7 @@ from etcd_stateful.api.cluster import DEFAULT_STORAGE, parse_cluster
 from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.schedule import parse_schedule
-from etcd_stateful.jobs.restore import too_small
+from etcd_stateful.jobs.restore import volume_too_small
 from etcd_stateful.manifests.statefulset import stateful_set
 from unit.documents.exported import families
 
@@ -92,7 +92,7 @@ def test_a_backup_as_large_as_the_quota_fits_on_each_declared_volume(body: dict[
     size = parse_quantity(str(requests.get("storage", DEFAULT_STORAGE)))
 
     assert size is not None
-    assert not cluster.durable or not too_small(cluster.etcd.quota_bytes, int(size))
+    assert not cluster.durable or not volume_too_small(cluster.etcd.quota_bytes, int(size))
 
 
 def reasons() -> set[str]:

@@ -14,7 +14,12 @@ from fakes import FakeKube
 
 from etcd_operator.credentials import signing
 from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json
-from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, BACKDATED, Need
+from etcd_stateful.certificates import (
+    APPLICATION_FILES,
+    AUTHORITY_FILES,
+    BACKDATED,
+    CertificateSpec,
+)
 
 WAITS = "Issuing certificate as Secret does not exist"
 
@@ -30,7 +35,9 @@ class FakeCertManager:
 
     def rotate(self) -> None:
         """The issuer has another authority; what it has signed stays until it is renewed."""
-        need = Need("authority", "", AUTHORITY_FILES, subject="issuer", seconds=3650 * 86400)
+        need = CertificateSpec(
+            "authority", "", AUTHORITY_FILES, subject="issuer", seconds=3650 * 86400
+        )
         self.authority = signing.make(need, {}, self.kube.clock.now)
 
     def turn(self) -> None:
@@ -63,8 +70,8 @@ class FakeCertManager:
         self.kube.put(SECRETS, secret)
 
 
-def _need(spec: Json) -> Need:
-    return Need(
+def _need(spec: Json) -> CertificateSpec:
+    return CertificateSpec(
         "application",
         spec["secretName"],
         APPLICATION_FILES,

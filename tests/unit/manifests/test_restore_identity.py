@@ -14,9 +14,9 @@ from etcd_stateful.api.backup import EtcdBackup, parse_backup
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
-from etcd_stateful.backup.outcome import Described, Said, Stored
+from etcd_stateful.backup.outcome import Described, JobReport, Stored
 from etcd_stateful.backup.plan import Job, Run
-from etcd_stateful.backup.restores import CreateCluster, Seen, decide
+from etcd_stateful.backup.restores import CreateCluster, ObservedRestore, decide
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job, description_job
 from etcd_stateful.manifests.restore_job import job_hash
 from etcd_stateful.manifests.trial_job import trial_job
@@ -166,9 +166,9 @@ class TestARestoreOfWhatIsGone:
         job = description_job(restore, STORE, operator_image="operator:1")
         assert account(job) == "reader"
 
-        said = Said(described=Described({"size": 1}, "3.7.3", 1))
+        said = JobReport(described=Described({"size": 1}, "3.7.3", 1))
         done = Job("j", "uid-j", "1", 0.0, "complete", said, store=STORE)
-        step = decide(Seen(restore, {}, job=done))
+        step = decide(ObservedRestore(restore, {}, job=done))
 
         assert isinstance(step, CreateCluster)
         assert step.manifest["spec"]["bootstrap"]["restore"]["pod"] == POD

@@ -295,10 +295,10 @@ class TestTooLate:
         world.cut_off = True
         seen = world.observe()
         assert provided(seen.cluster, 1)
-        asked = replace(seen.cluster.wished_links, peer=Link("Static", "new"))
+        asked = replace(seen.cluster.requested_links, peer=Link("Static", "new"))
         seen = replace(
             seen,
-            cluster=replace(seen.cluster, wished_links=asked),
+            cluster=replace(seen.cluster, requested_links=asked),
             certificates=Certificates(0.0, {}),
         )
 
@@ -342,7 +342,7 @@ def test_a_new_attempt_includes_every_existing_pod() -> None:
 
 def test_nothing_here_applies_to_a_formed_cluster() -> None:
     seen = formed(3).observe()
-    edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))
+    edited = replace(seen.cluster, size=1, requested_links=replace(seen.cluster.requested_links))
     asked = replace(seen, cluster=edited, etcd=None, statuses={})
 
     assert attempts.rewrite_record(asked) is None

@@ -13,11 +13,11 @@ from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import (
     MANAGED,
     NO_TLS,
+    NOTHING_REQUESTED,
     PLAINTEXT,
-    UNSAID,
     Link,
     Links,
-    Wishes,
+    RequestedLinks,
     dump_links,
     load_links,
 )
@@ -48,7 +48,9 @@ def from_before() -> Observation:
     """A settled cluster of an operator version without TLS by default, whose spec did not ask for
     TLS."""
     seen = formed(3, TLS=OFF).observe()
-    return replace(seen, cluster=replace(seen.cluster, wished_links=UNSAID, links=BOTH))
+    return replace(
+        seen, cluster=replace(seen.cluster, requested_links=NOTHING_REQUESTED, links=BOTH)
+    )
 
 
 def of(seen: Observation) -> Links:
@@ -60,7 +62,7 @@ def test_the_record_wins_over_everything(wanted: Links) -> None:
     seen = began_with(wanted)
     assert of(seen) == wanted
     assert of(replace(seen, stateful_set=None)) == wanted
-    asked = replace(seen.cluster, wished_links=Wishes(PLAINTEXT, MANAGED))
+    asked = replace(seen.cluster, requested_links=RequestedLinks(PLAINTEXT, MANAGED))
     assert of(replace(seen, cluster=asked)) == wanted
 
 
@@ -93,9 +95,9 @@ def test_without_both_the_claims_tell_how_peers_connect() -> None:
     seen = replace(formed(3).observe(), secret=None, stateful_set=None)
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["https"] * 3
     assert of(seen) == BOTH
-    own = replace(seen.cluster, wished_links=Wishes(STATIC.peer, None))
+    own = replace(seen.cluster, requested_links=RequestedLinks(STATIC.peer, None))
     assert of(replace(seen, cluster=own)) == Links(STATIC.peer, MANAGED)
-    off = replace(seen.cluster, wished_links=Wishes(PLAINTEXT, PLAINTEXT))
+    off = replace(seen.cluster, requested_links=RequestedLinks(PLAINTEXT, PLAINTEXT))
     assert of(replace(seen, cluster=off)) == Links(MANAGED, PLAINTEXT), "their data says https"
 
 
@@ -104,7 +106,7 @@ def test_a_cluster_from_before_tls_that_lost_both_comes_back_in_plaintext() -> N
     seen = replace(from_before(), secret=None, stateful_set=None)
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["http"] * 3
     assert of(seen) == NO_TLS
-    asked = replace(seen.cluster, wished_links=Wishes(MANAGED, MANAGED))
+    asked = replace(seen.cluster, requested_links=RequestedLinks(MANAGED, MANAGED))
     assert of(replace(seen, cluster=asked)) == Links(PLAINTEXT, MANAGED), "their data says http"
 
 
@@ -151,7 +153,7 @@ def test_unreadable_links_are_not_taken_for_plaintext(bad: dict) -> None:
 
 def test_an_edit_to_other_certificates_is_reported_only_when_all_else_is_done() -> None:
     seen = links.with_recorded_links(began_with(BOTH))
-    asked = replace(seen.cluster, wished_links=Wishes(None, STATIC.client))
+    asked = replace(seen.cluster, requested_links=RequestedLinks(None, STATIC.client))
     step = links.unsupported_edit(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
@@ -162,14 +164,16 @@ def test_an_edit_to_other_certificates_is_reported_only_when_all_else_is_done() 
 
 @pytest.mark.parametrize(
     ("has", "asked"),
-    [(Links(), Wishes(ISSUED, ISSUED)), (Links(ISSUED, ISSUED), Wishes(PLAINTEXT))],
+    [(Links(), RequestedLinks(ISSUED, ISSUED)), (Links(ISSUED, ISSUED), RequestedLinks(PLAINTEXT))],
 )
 def test_an_issuer_is_neither_added_nor_removed_while_members_run(
-    has: Links, asked: Wishes
+    has: Links, asked: RequestedLinks
 ) -> None:
     """Nothing checks what it has issued before members need it."""
     seen = links.with_recorded_links(began_with(has))
-    step = links.unsupported_edit(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
+    step = links.unsupported_edit(
+        replace(seen, cluster=replace(seen.cluster, requested_links=asked))
+    )
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
     assert "TLS with certificates of Issuer ca" in step.message

@@ -24,7 +24,7 @@ from start_helpers import CLUSTER_ID, FIRST_SEGMENT, MARKER, MEMBER_ID, SETTINGS
 from etcd_operator.recover import __main__ as entry
 from etcd_operator.recover import files, finish, prepare
 from etcd_operator.recover.finish import Finish, processes
-from etcd_operator.recover.gateway import Gateway, Silent, Undone
+from etcd_operator.recover.gateway import Gateway, NoReply, Unfinished
 from etcd_operator.start.journal import Journal
 from etcd_stateful.jobs import recover
 from etcd_stateful.jobs.recover import (
@@ -226,7 +226,7 @@ class Etcd:
         self.calls.append(path)
         if self.silent:
             self.silent -= 1
-            raise Silent("not yet")
+            raise NoReply("not yet")
         match path:
             case "maintenance/status":
                 header = {"member_id": str(self.ids[0]), "cluster_id": str(self.ids[1])}
@@ -320,14 +320,14 @@ class TestTheJob:
     def test_another_server_at_the_port(self, root: Path, etcd: Etcd, ids: tuple[int, int]) -> None:
         etcd.ids = ids
 
-        with pytest.raises(Undone, match="etcd runs as member"):
+        with pytest.raises(Unfinished, match="etcd runs as member"):
             run(root, etcd)
         assert not (root / marker.FILE).exists()
 
     def test_a_survivor_that_is_no_voter(self, root: Path, etcd: Etcd) -> None:
         etcd.members = [7]
 
-        with pytest.raises(Undone, match="not a voter"):
+        with pytest.raises(Unfinished, match="not a voter"):
             run(root, etcd)
 
     def test_no_marker_before_etcd_has_stopped(
@@ -336,7 +336,7 @@ class TestTheJob:
         etcd.stops_slowly = 10**9
         monkeypatch.setattr(finish, "STOP_SECONDS", 0.1)
 
-        with pytest.raises(Undone, match="does not stop"):
+        with pytest.raises(Unfinished, match="does not stop"):
             run(root, etcd)
         assert not (root / marker.FILE).exists()
 
@@ -358,7 +358,7 @@ class TestTheJob:
             return again if ended else etcd.find(path)
 
         monkeypatch.setattr(finish.os, "kill", lambda *_: again.clear())
-        with pytest.raises(Undone, match="ended by itself"):
+        with pytest.raises(Unfinished, match="ended by itself"):
             Finish(ORDER, str(root), JOURNAL, call=call, find=find).run()
         assert not (root / marker.FILE).exists()
 
@@ -373,12 +373,12 @@ class TestTheJob:
             return listing(path, body)
 
         job._call = call
-        with pytest.raises(Undone, match="changed while etcd ran"):
+        with pytest.raises(Unfinished, match="changed while etcd ran"):
             job.run()
         assert not (root / marker.FILE).exists()
 
     def test_finish_without_prepare_does_nothing(self, root: Path, etcd: Etcd) -> None:
-        with pytest.raises(Undone, match="not prepared"):
+        with pytest.raises(Unfinished, match="not prepared"):
             Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
         assert etcd.running
         assert (root / marker.FILE).read_bytes() == BEFORE
@@ -548,11 +548,11 @@ class TestTheGateway:
     @pytest.mark.parametrize(
         ("status", "text", "comes_to"),
         [
-            (503, b'{"message": "etcdserver: no leader"}', Silent),
-            (500, b"\xff", Silent),
-            (200, b"no JSON", Silent),
-            (400, b'{"message": "etcdserver: user name is empty"}', Undone),
-            (403, b"", Undone),
+            (503, b'{"message": "etcdserver: no leader"}', NoReply),
+            (500, b"\xff", NoReply),
+            (200, b"no JSON", NoReply),
+            (400, b'{"message": "etcdserver: user name is empty"}', Unfinished),
+            (403, b"", Unfinished),
         ],
     )
     def test_which_answers_are_tried_again(
@@ -577,7 +577,10 @@ class TestTheGateway:
     def test_a_wrong_password_is_reported_and_never_printed(self, tmp_path: Path) -> None:
         file = tmp_path / "password"
         file.write_text("another")
-        with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret") as said:
+        with (
+            guarded("r-1") as port,
+            pytest.raises(Unfinished, match=r"spec\.auth\.rootSecret") as said,
+        ):
             Gateway(port, str(file)).call("maintenance/status", {})
 
         assert "another" not in str(said.value)
@@ -587,13 +590,16 @@ class TestTheGateway:
         file = tmp_path / "password"
         file.write_text("r-1")
         words = "auth: authentication failed, password was given for no password user"
-        with guarded("r-1", words) as port, pytest.raises(Undone, match="restore a backup") as said:
+        with (
+            guarded("r-1", words) as port,
+            pytest.raises(Unfinished, match="restore a backup") as said,
+        ):
             Gateway(port, str(file)).call("maintenance/status", {})
 
         assert "without one" in str(said.value)
 
     def test_without_a_password_the_missing_setting_is_reported(self, tmp_path: Path) -> None:
-        with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret"):
+        with guarded("r-1") as port, pytest.raises(Unfinished, match=r"spec\.auth\.rootSecret"):
             Gateway(port, str(tmp_path / "none")).call("maintenance/status", {})
 
     @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
@@ -633,10 +639,10 @@ class TestTheGateway:
         with http.server.HTTPServer(("127.0.0.1", 0), Ends) as server:
             thread = threading.Thread(target=server.handle_request)
             thread.start()
-            with pytest.raises(Silent):
+            with pytest.raises(NoReply):
                 Gateway(server.server_port).call("maintenance/status", {})
             thread.join()
 
     def test_a_port_without_a_server(self) -> None:
-        with pytest.raises(Silent):
+        with pytest.raises(NoReply):
             Gateway(1).call("maintenance/status", {})

@@ -17,7 +17,7 @@ import pytest
 from etcd_operator.backup.sink import Sink
 from etcd_operator.restore import finish as finishing
 from etcd_operator.restore.__main__ import run
-from etcd_operator.restore.fetch import Refused, Undone, fetch
+from etcd_operator.restore.fetch import Refused, Unfinished, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -142,7 +142,7 @@ async def test_one_broken_connection_to_the_store_ended_the_restore_for_good(
     """As if the backup were damaged, which another attempt would only find again."""
     monkeypatch.setattr(Sink, "read", broken_off)
 
-    with pytest.raises(Undone, match=f"the store sent 4096 of {SIZE + 32} bytes"):
+    with pytest.raises(Unfinished, match=f"the store sent 4096 of {SIZE + 32} bytes"):
         await fetched(ordered(), stores)
 
 
@@ -158,7 +158,7 @@ async def test_a_store_that_sent_more_than_announced_filled_the_volume(
 
     monkeypatch.setattr(Sink, "read", on_and_on)
 
-    with pytest.raises(Undone, match=f"the store sends more than the {SIZE + 32} bytes"):
+    with pytest.raises(Unfinished, match=f"the store sends more than the {SIZE + 32} bytes"):
         await fetched(ordered(), stores)
     assert (stores.with_name("volume") / restore.SNAPSHOT).stat().st_size <= SIZE + 32
 
@@ -181,7 +181,7 @@ async def test_a_running_backup_ended_the_restore_of_the_previous_one_for_good(
 
     monkeypatch.setattr(Sink, "size", meanwhile)
 
-    with pytest.raises(Undone, match=r"etcd\.db: another backup took its place"):
+    with pytest.raises(Unfinished, match=r"etcd\.db: another backup took its place"):
         await fetched(ordered(), stores)
 
 

@@ -19,7 +19,7 @@ from worlds import body, drive, is_write
 
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
-from etcd_stateful.backup.reference import stored_last
+from etcd_stateful.backup.reference import last_stored
 from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import in_place_request
 from etcd_stateful.membership.observation import Observation
@@ -61,7 +61,7 @@ class InPlaceWorld(RestoreWorld):
         seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
         if not (name := in_place_request.wanted_backup(seen)):
             return seen
-        return replace(seen, backup=stored_last(name, self.backups.get(name)))
+        return replace(seen, backup=last_stored(name, self.backups.get(name)))
 
     # The effects of steps.
 

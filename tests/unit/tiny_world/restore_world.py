@@ -13,7 +13,7 @@ from worlds import body
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.reference import stored_last
+from etcd_stateful.backup.reference import last_stored
 from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import bootstrap_source
 from etcd_stateful.membership.observation import Observation
@@ -43,7 +43,7 @@ class RestoreWorld(RecoveryWorld):
         seen = replace(super().observe(), made=self.made)
         if not (name := bootstrap_source.wanted_backup(seen)):
             return seen
-        return replace(seen, backup=stored_last(name, self.backups.get(name)))
+        return replace(seen, backup=last_stored(name, self.backups.get(name)))
 
     def _apply_child(self, step: ApplyChild) -> None:
         if step.kind != "PersistentVolumeClaim":

@@ -17,7 +17,7 @@ from world_etcd import Conflict
 from world_rules import rule
 
 from etcd_stateful.api.tls import Trust
-from etcd_stateful.certificates import BACKDATED, Need, managed, trust_of
+from etcd_stateful.certificates import BACKDATED, CertificateSpec, managed, trust_of
 from etcd_stateful.membership import rotation
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rotation import KUBELET_SECONDS
@@ -62,7 +62,7 @@ class Shown:
 
 @dataclass
 class Leaf:
-    need: Need
+    need: CertificateSpec
     version: int
     ends: float
     contents: list[Shown] = field(default_factory=list)
@@ -104,7 +104,7 @@ class CertificateWorld(World):
                 found[need.secret] = {need.role: one}
         return rotation.with_trust(replace(seen, certificates=Certificates(self.now, found)))  # type: ignore[arg-type]
 
-    def _certificate(self, need: Need) -> Certificate | None:
+    def _certificate(self, need: CertificateSpec) -> Certificate | None:
         if need.role == "authority":
             one = self.authorities.get(need.secret)
             return one and Certificate(
@@ -141,7 +141,7 @@ class CertificateWorld(World):
                 return
         self.history.append(step)
 
-    def _issue(self, step: IssueCertificate, need: Need) -> None:
+    def _issue(self, step: IssueCertificate, need: CertificateSpec) -> None:
         if need.role == "authority":
             rule(not self.authorities.get(need.secret), "authority", "one is made beside another")
             name = f"{need.secret}-{self._next()}"

@@ -41,8 +41,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ATTEMPTS,
-        "if not all(pod and pod.waits_empty for pod in pods):",
-        "if not any(pod and pod.waits_empty for pod in pods):",
+        "if not all(pod and pod.volume_is_empty for pod in pods):",
+        "if not any(pod and pod.volume_is_empty for pod in pods):",
         "another attempt beside a member with data (I11)",
     ),
     Mutant(
@@ -101,8 +101,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ATTEMPTS,
-        "return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)",
-        "return bool(run and pod.waits_empty)",
+        "return bool(run and pod.volume_is_empty and pod.answer and pod.answer.challenge != run)",
+        "return bool(run and pod.volume_is_empty)",
         "a run that may still have its ticket counts as one that has spent it",
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "if not member_id or not pod.waits_empty or pod.answer is None or",
+        "if not member_id or not pod.volume_is_empty or pod.answer is None or",
         "if not member_id or pod.answer is None or",
         "a ledger entry for a volume that is not empty",
     ),

@@ -68,7 +68,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "if seat.waits_empty and had_ticket(seen, seat):",
+        "if seat.volume_is_empty and had_ticket(seen, seat):",
         "if False:",
         "F4: a member whose data is gone stays on the list, a vote lost in silence",
     ),

@@ -90,8 +90,8 @@ MUTANTS: Final = [
     # Loss.
     Mutant(
         _LOSS,
-        "if seat.waits_empty and had_ticket(seen, seat):",
-        "if seat.waits_empty:",
+        "if seat.volume_is_empty and had_ticket(seen, seat):",
+        "if seat.volume_is_empty:",
         "a member that has yet to start is called lost",
     ),
     Mutant(
@@ -182,7 +182,7 @@ MUTANTS: Final = [
     # Growth.
     Mutant(
         _GROW,
-        "if not seat.waits_empty or seat.pod is None:",
+        "if not seat.volume_is_empty or seat.pod is None:",
         "if seat.pod is None:",
         "a pod that has not said that it is empty is made a member",
     ),

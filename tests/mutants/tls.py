@@ -231,8 +231,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/grow.py",
-        "    besides = tuple(sorted(others))\n",
-        "    besides = ()\n",
+        "    other_urls = tuple(sorted(others))\n",
+        "    other_urls = ()\n",
         "who joins half-way is not found once it restarts",
     ),
     Mutant(

@@ -153,8 +153,8 @@ def _next_turn(seen: Observation) -> float:
     if seen.certificates is None:
         return inf
     found = (one for secret in seen.certificates.secrets.values() for one in secret.values())
-    turns = min((one.turns for one in found), default=inf)
-    return max(turns - seen.certificates.now, FIRST_POLL)
+    changes_at = min((one.changes_at for one in found), default=inf)
+    return max(changes_at - seen.certificates.now, FIRST_POLL)
 
 
 def _must_poll(seen: Observation) -> bool:

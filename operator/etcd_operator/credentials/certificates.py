@@ -195,7 +195,7 @@ class CertificateLook:
             own.begins,
             examined.ends,
             until=rfc3339(examined.ends) if examined.ends else "",
-            turns=checking.changes_at(examined, now),
+            changes_at=checking.changes_at(examined, now),
             authority=examined.digest,
             subject=examined.subject,
             trusts=examined.trusts,

@@ -89,7 +89,7 @@ def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
 async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
     """Asks for the change; returns what was done, in words."""
     match step:
-        case MemberAddLearner(peer_url=url, besides=others):
+        case MemberAddLearner(peer_url=url, other_peer_urls=others):
             member_id = await etcd.member_add_learner(at, url, *others)
             done = f"added learner {to_hex(member_id)} at {url}"
         case MemberUpdate(member_id=member_id, peer_urls=urls):

@@ -68,7 +68,7 @@ def another_attempt(seen: Observation) -> Step | None:
     if bootstrap.latched or seen.etcd is not None:
         return None
     pods = [seen.pod(ordinal) for ordinal in range(len(bootstrap.members))]
-    if not all(pod and pod.waits_empty for pod in pods):
+    if not all(pod and pod.volume_is_empty for pod in pods):
         return None
     size = max(len(pods), seen.cluster.size)
     following = _next_attempt(seen, size)
@@ -84,7 +84,7 @@ def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
     run."""
     first = recorded(seen).member(pod.name)
     run = recorded(seen).challenge(first.member_id) if first else None
-    return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)
+    return bool(run and pod.volume_is_empty and pod.answer and pod.answer.challenge != run)
 
 
 def recreate_unpullable(seen: Observation) -> Step | None:

@@ -28,7 +28,7 @@ def _waiting_for_image(seen: Observation) -> set[int]:
     """Ordinals without a member: they are grown after a rolling restart has proven their image."""
     if roll.is_complete(seen):
         return set()
-    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
+    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.volume_is_empty)
     return {seat.ordinal for seat in vacant}
 
 

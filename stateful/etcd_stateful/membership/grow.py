@@ -66,7 +66,7 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
     first, on an existing member; or this pod does, if the cluster cannot spare a member.
     """
     claim = seat.claim
-    if not seat.waits_empty or seat.pod is None:
+    if not seat.volume_is_empty or seat.pod is None:
         return False
     if seat.durable and (claim is None or claim.deleting or claim.damage):
         return False
@@ -99,8 +99,8 @@ def _add(seen: Observation, seat: Seat) -> Step:
         return held
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
     others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
-    besides = tuple(sorted(others))
-    return changes.request(seen, lambda asked: MemberAddLearner(asked, url, words, besides))
+    other_urls = tuple(sorted(others))
+    return changes.request(seen, lambda asked: MemberAddLearner(asked, url, words, other_urls))
 
 
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:

@@ -26,7 +26,7 @@ def why_lost(seen: Observation, seat: Seat) -> str:
 
 
 def _no_data(seen: Observation, seat: Seat) -> str:
-    if seat.waits_empty and had_ticket(seen, seat):
+    if seat.volume_is_empty and had_ticket(seen, seat):
         return f"the volume of pod {seat.name} is empty"
     if seat.found == "damaged" and seat.pod and seat.pod.answer:
         return f"the log of pod {seat.name} is damaged: {seat.pod.answer.finding.detail}"

@@ -54,7 +54,7 @@ def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
     only the highest count, as many as there are ordinals beyond the members that the disruption
     budget allows for.
     """
-    waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
+    waiting = [seat for seat in every if seat.volume_is_empty and seat.record is None]
     if _every_ticket_is_held(seen, every):
         return waiting
     most = budget.max_members(seen)

@@ -66,9 +66,9 @@ class Seat:
         return self.claim.record if self.claim else None
 
     @property
-    def waits_empty(self) -> bool:
+    def volume_is_empty(self) -> bool:
         """`start` waits in the pod and says, authenticated, that the volume has no data."""
-        return self.pod is not None and self.pod.waits_empty
+        return self.pod is not None and self.pod.volume_is_empty
 
     @property
     def found(self) -> str:

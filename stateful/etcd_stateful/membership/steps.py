@@ -254,7 +254,7 @@ class MemberAddLearner:
     leader: Leader
     peer_url: str
     reason: str
-    besides: tuple[str, ...] = ()
+    other_peer_urls: tuple[str, ...] = ()
     """Further peer URLs, while TLS between members is being turned on or off."""
 
 

@@ -158,7 +158,7 @@ def _without_any_data(seen: Observation) -> str:
     whether the cluster had formed. Only the user knows."""
     ways, record = "bring a volume back, or restore a backup", recorded(seen)
     taken_on = record.attempt == 0 and not record.issued
-    empty = all(seat.waits_empty for seat in roster.seats(seen))
+    empty = all(seat.volume_is_empty for seat in roster.seats(seen))
     if not (taken_on and empty and seen.last_version is None):
         return f"No member's data is left here: {ways}"
     return (

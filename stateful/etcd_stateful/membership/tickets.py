@@ -46,7 +46,7 @@ def hand_out(seen: Observation) -> Step | None:
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
     """The pod's member ID and this run of `start`, if the member never had a ticket; else empty."""
     member_id = _member_of(seen, pod)
-    if not member_id or not pod.waits_empty or pod.answer is None or not _recordable(seen, pod):
+    if not member_id or not pod.volume_is_empty or pod.answer is None or not _recordable(seen, pod):
         return []
     if recorded(seen).challenge(member_id) is not None or _had_lost_ticket(seen, pod):
         return []
@@ -105,7 +105,7 @@ def _ticket(seen: Observation, pod: Pod) -> Step | None:
     answer = pod.answer
     if answer is None:
         return None
-    if pod.waits_empty:
+    if pod.volume_is_empty:
         return _ticket_for_empty(seen, pod, answer.challenge)
     if not may_adopt(seen, pod, answer.finding):
         return None

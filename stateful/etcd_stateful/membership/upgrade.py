@@ -82,7 +82,7 @@ def _none_can_run(seen: Observation) -> bool:
         return False
     ran, now = seen.last_version, minor_of(running_version(seen))
     missing_counts = ran is None or minor_of(ran) != now or minor_of(target(seen)) == now
-    held = [pod for pod in seen.pods if not pod.waits_empty]
+    held = [pod for pod in seen.pods if not pod.volume_is_empty]
     return bool(held) and all(
         pod.crashing or (pod.image_missing and missing_counts) for pod in held
     )

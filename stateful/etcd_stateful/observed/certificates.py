@@ -26,7 +26,7 @@ class Certificate:
     """Validity, in seconds since 1970. It ends with that of the signing authority, if earlier."""
     until: str = ""
     """`ends` as RFC 3339."""
-    turns: float = inf
+    changes_at: float = inf
     """When `problem` changes by the passage of time: a certificate becomes valid or expires."""
     authority: str = ""
     """Digest of the certificate of the authority that signed it."""

@@ -86,7 +86,7 @@ class Pod:
         return self.answer.finding
 
     @property
-    def waits_empty(self) -> bool:
+    def volume_is_empty(self) -> bool:
         """`start` waits in the pod and says, authenticated, that the volume has no data."""
         return self.finding is not None and self.finding.found == "no-data"
 

@@ -263,7 +263,7 @@ class TestHadTicket:
         world.turn()
         seen = world.observe()
 
-        assert seat(seen, 1).waits_empty
+        assert seat(seen, 1).volume_is_empty
         assert roster.had_ticket(seen, seat(seen, 1))
 
     def test_not_for_the_run_in_the_ledger(self) -> None:
@@ -294,7 +294,7 @@ class TestHadTicket:
             world.turn()
         seen = world.observe()
 
-        assert seat(seen, 2).waits_empty
+        assert seat(seen, 2).volume_is_empty
         assert seat(seen, 2).member.name
         assert not roster.had_ticket(seen, seat(seen, 2))
 
@@ -315,7 +315,7 @@ class TestHadTicket:
             assert not roster.had_ticket(seen, seat(seen, 1))
             seen = with_claim(seen, 1, record=record)
 
-        assert seat(seen, 1).waits_empty
+        assert seat(seen, 1).volume_is_empty
         assert roster.had_ticket(seen, seat(seen, 1))
 
     def test_not_where_there_is_no_member(self, seen: Observation) -> None:
@@ -350,14 +350,14 @@ class TestFound:
         seen = self.waiting().observe()
 
         assert seat(seen, 0).found == "no-data"
-        assert seat(seen, 0).waits_empty
+        assert seat(seen, 0).volume_is_empty
 
     @pytest.mark.parametrize("change", [{"deleting": True}, {"in_start": False}, {"answer": None}])
     def test_an_outdated_answer_is_ignored(self, change: dict) -> None:
         seen = with_pod(self.waiting().observe(), 0, **change)
 
         assert seat(seen, 0).found == ""
-        assert not seat(seen, 0).waits_empty
+        assert not seat(seen, 0).volume_is_empty
 
     def test_nothing_without_a_pod(self) -> None:
         assert seat(replace(self.waiting().observe(), pods=()), 0).found == ""

@@ -536,6 +536,6 @@ def test_a_member_that_joins_half_way_gets_both_urls() -> None:
     world.empty(1)
     while not isinstance(step := decide(world.observe()), MemberAddLearner):
         world.apply(step) if is_write(step) else world.turn()
-    assert {step.peer_url, *step.besides} == {
+    assert {step.peer_url, *step.other_peer_urls} == {
         f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")
     }

@@ -242,7 +242,7 @@ class World:
 
     def _change_of(self, etcd: Etcd, step: EtcdChange) -> None:
         match step:
-            case MemberAddLearner(peer_url=url, besides=others):
+            case MemberAddLearner(peer_url=url, other_peer_urls=others):
                 etcd.add_learner(url, self.alive(), others)
             case MemberUpdate(member_id=member, peer_urls=urls):
                 etcd.update(member, urls)

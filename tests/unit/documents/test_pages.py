@@ -136,6 +136,20 @@ def test_every_reason_of_a_condition_is_explained() -> None:
     assert found - explained - types == others
 
 
+def test_every_event_of_a_cluster_is_explained() -> None:
+    """Only a few were named, here and there. Anybody who watched Events had to read the code."""
+    tree = ast.parse((SHELL / "cluster" / "step_events.py").read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    words = {one for one in texts if isinstance(one, str) and re.fullmatch("[A-Z][A-Za-z]+", one)}
+    kinds = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"}
+    section = OPERATIONS.partition("\n## Events\n")[2].partition("\n## ")[0]
+    cells = "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE))
+
+    explained = re.findall(r"`(\w+)`", cells)
+    assert len(explained) == len(set(explained))
+    assert set(explained) == words - kinds - {"Normal", "Warning"}
+
+
 @pytest.mark.parametrize(
     ("root", "begin", "end"),
     [(CORE, "## The core", "## The shell"), (SHELL, "## The shell", "## One pass")],

@@ -2,7 +2,7 @@
 {{- regexReplaceAll "[-.]+$" (default .Chart.Name .Values.nameOverride | trunc 63) "" }}
 {{- end }}
 
-{{- /* Also of a Service, whose name takes no dot, and no digit in front. */}}
+{{- /* Also the name of a Service, which must not contain a dot or begin with a digit. */}}
 {{- define "etcd-operator.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- $full := printf "%s-%s" .Release.Name $name }}
@@ -20,7 +20,7 @@ app.kubernetes.io/name: {{ include "etcd-operator.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- /* The same for an environment variable: network policies let in whoever bears them. */}}
+{{- /* The same as one environment variable: network policies let in pods with these labels. */}}
 {{- define "etcd-operator.podLabels" -}}
 {{- $labels := include "etcd-operator.selector" . | fromYaml }}
 {{- $pairs := list }}
@@ -39,8 +39,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{- /* A list of the chart's own labels or annotations and the user's. A key that is in both is the
-chart's: said twice, it would be no object at all. */}}
+{{- /* Merges the chart's own labels or annotations with the user's. For a key that is in both, the chart's
+value counts: a key that appears twice would make the object invalid. */}}
 {{- define "etcd-operator.merged" -}}
 {{- merge (dict) (first .) (default dict (last .)) | toYaml }}
 {{- end }}
@@ -62,7 +62,7 @@ chart's: said twice, it would be no object at all. */}}
 {{- define "etcd-operator.noImage" -}}
 image.repository is not set, as no image is published yet. Build one from the project's
 Dockerfile and push it to where your nodes can pull it from (README.md, "Install"),
-then say --set image.repository=registry.example.com/etcd-operator
+then set it: --set image.repository=registry.example.com/etcd-operator
 {{- end }}
 
 {{- /* The namespaces that are served, separated by commas; * is all of them. */}}

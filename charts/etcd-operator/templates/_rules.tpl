@@ -1,12 +1,12 @@
 {{- /*
-What the operator may do in a namespace that it serves: the one list, for Roles and for the
-ClusterRole alike. Verb by verb, without wildcards. `create` beside `patch` is for server-side apply,
-which makes what is not there yet.
+What the operator may do in a namespace that it serves: one list, for Roles and for the ClusterRole.
+Verb by verb, without wildcards. `create` beside `patch` is for server-side apply, which creates objects
+that do not exist yet.
 */}}
 {{- define "etcd-operator.rules" -}}
-# The resources that are asked for. Only their status is ever written, the finalizer of a backup
-# with deletionPolicy Delete, and an annotation of each that is begun; an EtcdRestore makes the EtcdCluster that is no longer there, and an
-# EtcdBackupSchedule makes EtcdBackups and deletes those of its own that its retention lets go.
+# The custom resources. The operator writes only their status, the finalizer of a backup with deletionPolicy
+# Delete, and an annotation of each backup that has begun. For an EtcdRestore it creates a deleted EtcdCluster
+# again; for an EtcdBackupSchedule it creates EtcdBackups, and deletes those that retention does not keep.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters]
   verbs: [get, list, watch, create]
@@ -27,7 +27,7 @@ which makes what is not there yet.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# How many members a drain must leave.
+# How many members a drain must leave running.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
@@ -35,41 +35,39 @@ which makes what is not there yet.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch]
-# The key of the start tickets and the bootstrap record of each cluster; its managed certificates. Those
-# that a user provides are only read; where a cluster names one, the names of what changes are watched.
+# The key of the start tickets and the bootstrap record of each cluster; its managed certificates. Secrets that
+# a user provides are only read; in namespaces where a cluster names one, the names of changed Secrets are watched.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
-# What is asked of an issuer of cert-manager where spec.TLS.issuerRef names one; of what changes there, the
-# names are watched. Where cert-manager is not installed nobody knows the group, and the rule does nothing.
-# Issuers themselves are never read.
+# Certificates that are requested from an issuer of cert-manager if spec.TLS.issuerRef names one; only the names
+# of changed ones are watched. If cert-manager is not installed, the rule has no effect. Issuers are never read.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
   verbs: [get, list, watch, create, patch]
-# Which pods run and wait. One is patched with a label that says which member serves in it, and where
-# its data is in an emptyDir: the record of its member is then on the pod. Deleting one restarts it: its
-# StatefulSet makes it again.
+# Which pods run and wait. A pod is patched with a label that names its member and, if its data is in an
+# emptyDir, with the record of that member. Deleting a pod restarts it: its StatefulSet creates it again.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
-# Claims are made by the StatefulSet, but for the first of a cluster that is born from a backup: that
-# is filled before there is any pod. The operator writes on them which member's data they hold and lets
-# them ask for more storage; it deletes one only when its member is gone for good or a person has said so.
+# Claims are created by the StatefulSet, except the first one of a cluster that starts from a backup, which is
+# filled before there is any pod. The operator records on each claim which member's data it holds, and requests
+# more storage; it deletes a claim only if its member is gone for good, or the user has asked for it.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
-# The Job that runs a survivor's volume once when the quorum is lost and a person asks for a recovery,
-# and the Jobs of backups and restores.
+# The Job of a recovery, which runs etcd once on the survivor's volume after the user has asked for it, and the
+# Jobs of backups and restores.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, create, delete]
-# What has happened, for `kubectl describe`. `get` is for counting one that comes again.
+# Events, for `kubectl describe`. `get` is for counting an Event that is repeated.
 - apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
 {{- end }}
 
-{{- /* In the release's own namespace alone: which copy of the operator acts. */}}
+{{- /* Only in the release's own namespace: which copy of the operator acts. */}}
 {{- define "etcd-operator.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -25,7 +25,14 @@ from etcd_stateful.manifests.statefulset import stateful_set
 from unit.documents.exported import families
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/README.md")})
+PAGES = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("tests/**/README.md"),
+        *ROOT.glob("charts/*/README.md"),
+    }
+)
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 PARSERS = {
@@ -232,6 +239,19 @@ def test_the_examples_find_the_members_by_labels_and_port() -> None:
     assert wanted.items() <= template["metadata"]["labels"].items()
     assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["metrics"]
     assert "metrics" in [port["name"] for port in etcd["ports"]]
+
+
+def test_the_charts_readme_names_values_that_exist() -> None:
+    chart = ROOT / "charts" / "etcd-operator"
+    rows = re.findall(r"^\| (`.*?) \|", (chart / "README.md").read_text(), re.MULTILINE)
+    named = [name for cell in rows for name in re.findall(r"`([\w.]+)`", cell)]
+
+    assert "image.repository" in named
+    for name in named:
+        values: Any = yaml.safe_load((chart / "values.yaml").read_text())
+        for part in name.split("."):
+            assert part in values, name
+            values = values[part]
 
 
 def test_the_application_asks_as_the_operator_lets_it() -> None:

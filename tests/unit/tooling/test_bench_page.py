@@ -65,7 +65,7 @@ def test_each_size_has_its_speed_memory_and_writes() -> None:
 def test_what_does_not_go_by_the_size_is_told_of_the_smallest() -> None:
     text = page(size(0.1, way(0.95), way(1.0)), size(4.0, way(1.0), way(0.92, 64)))
 
-    assert "Whatever the size, 0.20 s of a backup are the start and the end" in text
+    assert "starting and ending a Python program takes 0.20 s of a" in text
     assert "`finish` alone took 0.08 s." in text
 
 

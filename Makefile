@@ -58,7 +58,7 @@ verify: venv ## Run the long campaigns, on three nodes; their reports are checke
 
 ##@ Development
 .PHONY: venv fmt golden reference diagrams sbom charts lock clean
-venv: $(VENV)/.complete
+venv: $(VENV)/.complete ## Install the locked Python packages into the cache, once for each lock
 $(VENV)/.complete:
 	@echo "== Python packages (once per lock)"
 	@python3 -m venv $(VENV)

@@ -61,12 +61,12 @@ class Finder:
         place = (resource, namespace, name)
         if self._clock() - self._refused.get(place, float("-inf")) < REJECTED_SECONDS:
             return self.known(*place)
-        self._refused.pop(place, None)
         try:
             return await self.find(*place)
         except Rejected as error:
             if not error.forbidden:
                 raise
+            self._refused = self._recent(self._refused, REJECTED_SECONDS)
             self._refused[place] = self._clock()
             return None
 
@@ -132,6 +132,9 @@ class Finder:
         return self._clock() - self._absent.get(name, float("-inf")) < seconds
 
     def _remember_absent(self, name: Name, asked: float) -> None:
-        oldest = self._clock() - ABSENT_SECONDS
-        self._absent = {one: at for one, at in self._absent.items() if at > oldest}
+        self._absent = self._recent(self._absent, ABSENT_SECONDS)
         self._absent[name] = asked
+
+    def _recent(self, asked: dict[Name, float], seconds: float) -> dict[Name, float]:
+        oldest = self._clock() - seconds
+        return {one: at for one, at in asked.items() if at > oldest}

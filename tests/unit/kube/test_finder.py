@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from fakes import FakeClock, FakeKube, cluster_body
 
-from etcd_operator.kube.api import ETCD_CLUSTERS
+from etcd_operator.kube.api import (
+    DISRUPTION_BUDGETS,
+    ETCD_CLUSTERS,
+    REJECTED_SECONDS,
+    Rejected,
+)
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 
@@ -59,3 +64,13 @@ async def test_a_deleted_object_is_forgotten_however_new_it_was():
 
     assert await finder.read(*NAME) is None
     assert kube.store.get(*NAME) is None
+
+
+async def test_names_that_may_not_be_read_were_remembered_after_their_clusters_were_gone():
+    kube, finder = begin()
+    for number in range(100):
+        kube.failures["get PodDisruptionBudget"] = [Rejected("no", status=403)]
+        assert await finder.find_if_allowed(DISRUPTION_BUDGETS, "default", f"a{number}") is None
+        kube.clock.now += REJECTED_SECONDS
+
+    assert len(finder._refused) <= 1

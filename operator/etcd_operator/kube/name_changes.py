@@ -31,6 +31,10 @@ IDLE_SECONDS: Final = 600.0
 """A watch ends if no cluster has asked for so long. Passes over a settled cluster are much more
 frequent."""
 
+FORGET_SECONDS: Final = 3600.0
+"""After this time without a pass a cluster is taken to be gone, and what it has asked about is
+forgotten. If it is not gone, it only reads its objects once more."""
+
 AGAIN_SECONDS: Final = 1.0
 """The pause between the end of a watch and the next one, which continues at the same version."""
 
@@ -77,8 +81,22 @@ class _Place:
     """The delay before the next try. It is reset after a watch has worked."""
 
     marks: dict[str, int] = field(default_factory=dict)
-    waiting: dict[str, set[Key]] = field(default_factory=dict)
-    """For each name: the clusters that need a pass when that object changes."""
+    waiting: dict[str, dict[Key, float]] = field(default_factory=dict)
+    """For each name: the clusters that need a pass when that object changes, and when each has last
+    asked."""
+
+    pruned: float = 0.0
+    """When clusters that are gone were last removed from `waiting`."""
+
+    def prune(self, now: float) -> None:
+        self.pruned = now
+        for name, clusters in list(self.waiting.items()):
+            left = {one: at for one, at in clusters.items() if now - at < FORGET_SECONDS}
+            if left:
+                self.waiting[name] = left
+            else:
+                del self.waiting[name]
+                self.marks.pop(name, None)
 
 
 class NameChanges:
@@ -106,9 +124,11 @@ class NameChanges:
         if where not in self._places:
             self._places[where] = _Place(*where, self._clock())
             self._new.put_nowait(self._places[where])
-        place = self._places[where]
-        place.asked = self._clock()
-        place.waiting.setdefault(name, set()).add(cluster)
+        place, now = self._places[where], self._clock()
+        if now - place.pruned >= FORGET_SECONDS:
+            place.prune(now)
+        place.asked = now
+        place.waiting.setdefault(name, {})[cluster] = now
         if not place.hears:
             return None
         if name not in place.marks:

@@ -220,3 +220,22 @@ async def test_a_list_that_is_allowed_and_a_watch_that_is_not_were_requested_eve
         assert len(tables.begun) <= 20
         assert tables.lists <= 20
         assert len(changes.looked) <= 20
+
+
+@jumping
+@pytest.mark.parametrize("refused", [False, True])
+async def test_secrets_of_clusters_that_are_gone_were_kept_while_another_used_the_namespace(
+    tables, refused
+):
+    if refused:
+        tables.refusals = [Rejected("secrets is forbidden", status=403)] * 10000
+    async with listening(tables) as changes:
+        [before] = await heard(changes, A)
+        for number in range(100):
+            changes.mark(SECRETS, ("ns", f"gone-{number}"), f"of-gone-{number}")
+        for _ in range(3 * int(name_changes.FORGET_SECONDS / 100)):
+            assert changes.mark(SECRETS, A, "s") == before
+            await asyncio.sleep(100)
+
+        [place] = changes._places.values()
+        assert {*place.waiting, *place.marks} == {"s"}

@@ -166,6 +166,12 @@ class WorkQueue:
                 raise
             result = "timeout"
             raise Unavailable(f"the pass took over {self._pass_seconds:g} s") from None
+        except asyncio.CancelledError as error:
+            # If only a call was cancelled, its error must not end this worker as if it were asked
+            # to end: nobody would notice, and the queue would stop with the last of its workers.
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            raise RuntimeError("a call was cancelled within the pass") from error
         else:
             result = "ok"
             return after

@@ -33,7 +33,7 @@ class Passes:
         try:
             await asyncio.sleep(self.seconds)
             answer = self.answers.pop(0) if self.answers else None
-            if isinstance(answer, Exception):
+            if isinstance(answer, BaseException):
                 raise answer
             return answer
         finally:
@@ -249,6 +249,20 @@ async def test_any_exception_of_a_pass_leaves_the_queue_working(queue, caplog):
 
     assert [key for _, key in passes.log] == [A, A, A, B]
     assert caplog.records[0].exc_info is not None
+
+
+@jumping
+async def test_a_call_that_was_cancelled_within_a_pass_ended_its_worker_unseen(metrics, caplog):
+    queue = WorkQueue("clusters", metrics, workers=1)
+    passes = Passes(answers=[asyncio.CancelledError()])
+    queue.add(A)
+    queue.add(B)
+    async with working(queue, passes):
+        await asyncio.sleep(1)
+
+    assert [key for _, key in passes.log] == [A, B, A]
+    assert "cancelled" in caplog.text
+    assert sample(metrics, "etcd_operator_reconciles_total", result="error") == 1
 
 
 @jumping

@@ -81,7 +81,7 @@ class Client:
         try:
             return await self._call("get", resource, resource.path(namespace, name))
         except Rejected as error:
-            if error.not_found:
+            if _says_absent(error):
                 return None
             raise
 
@@ -172,7 +172,7 @@ class Client:
         try:
             await self._call("delete", resource, resource.path(namespace, name), body=options)
         except Rejected as error:
-            if error.not_found:
+            if _says_absent(error):
                 return False
             raise
         return True
@@ -216,14 +216,19 @@ class Client:
         if selector:
             query["labelSelector"] = selector
         while True:
-            page = await self._call("list", resource, resource.path(namespace), query=query)
+            path = resource.path(namespace)
+            page = await self._call("list", resource, path, query=query)
             # The items of a list have no apiVersion and kind.
             typed = {"apiVersion": resource.api_version, "kind": resource.kind}
-            items += [typed | item for item in page.get("items") or []]
-            metadata = page["metadata"]
-            if not metadata.get("continue"):
-                return Listing(items, int(metadata["resourceVersion"]))
-            query["continue"] = metadata["continue"]
+            try:
+                items += [typed | item for item in page.get("items") or []]
+                metadata = page["metadata"]
+                version, more = int(metadata["resourceVersion"]), metadata.get("continue")
+            except (ValueError, LookupError, TypeError) as error:
+                raise Unavailable(f"list {path}: no list: {error!r}") from None
+            if not more:
+                return Listing(items, version)
+            query["continue"] = more
 
     async def _call(
         self,
@@ -277,6 +282,15 @@ _METHODS = {
 def _object_path(resource: Resource, manifest: Json) -> str:
     metadata = manifest["metadata"]
     return resource.path(metadata.get("namespace"), metadata["name"])
+
+
+def _says_absent(error: Rejected) -> bool:
+    """Whether the API server says that the object does not exist. Raises Unavailable for a 404 of
+    something before it, such as a load balancer: that an object is gone must not be believed of
+    anyone else, because members count as lost by it."""
+    if error.not_found and error.reason != "NotFound":
+        raise Unavailable(str(error), status=error.status) from None
+    return error.not_found
 
 
 def _same(sent: Json, answer: Json) -> Json:

@@ -92,6 +92,17 @@ async def test_get_of_what_is_not_there(client, server):
     assert await client.get(PODS, "ns", "a") is None
 
 
+@pytest.mark.parametrize("body", ["", "<h1>404</h1>", "404 page not found\n", '{"code": 404}'])
+async def test_a_404_of_what_stands_before_the_api_server_was_taken_for_absence(
+    client, server, body
+):
+    """A claim that a load balancer does not find is not gone."""
+    for call in (client.get(PODS, "ns", "a"), client.delete(PODS, "ns", "a", uid="u")):
+        server.will(body, status=404)
+        with pytest.raises(Unavailable):
+            await call
+
+
 async def test_get_of_what_must_not_be_read_is_not_absence(client, server):
     server.refuses(403, "Forbidden")
 
@@ -215,6 +226,16 @@ async def test_list_of_a_namespace_and_of_a_cluster_scoped_resource(client, serv
         "/api/v1/namespaces/ns/pods",
         "/api/v1/nodes",
     ]
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"metadata": {}}, {"metadata": None}, {"metadata": {"resourceVersion": "x"}}]
+)
+async def test_an_answer_that_is_no_list_ended_the_operator(client, server, answer):
+    server.will(answer)
+
+    with pytest.raises(Unavailable, match="list /api/v1/pods"):
+        await client.list(PODS, None)
 
 
 async def test_list_whose_pages_expired_begins_again(client, server):

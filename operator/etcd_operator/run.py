@@ -62,6 +62,9 @@ class Work:
     drain: Callable[[], Awaitable[None]]
     """Waits for background tasks that passes have started."""
 
+    abandon: Callable[[], Awaitable[None]]
+    """Cancels them."""
+
 
 MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 
@@ -80,7 +83,7 @@ def make_work(
         ETCD_RESTORES: restores.reconcile,
         ETCD_SCHEDULES: Schedules(kube, store, events, metrics).reconcile,
     }
-    return Work(workers, reconciler.drain)
+    return Work(workers, reconciler.drain, reconciler.abandon)
 
 
 class Operator:
@@ -153,8 +156,9 @@ class Operator:
         _say_why(parts, asked=asked)
         if asked:
             await self._finish(working, election, work)
-        # No pass may begin or continue after the Lease is released.
+        # No pass may begin or continue, and nothing be written, after the Lease is released.
         await _cancel(working, election)
+        await work.abandon()
         await self.lock.release()
         await _cancel(informer, listening, watchdog, stopping)
         return 0 if asked else 1

@@ -27,6 +27,8 @@ class Parts:
         self.die = asyncio.Event()
         self.pass_seconds = 0.0
         self.drain_seconds = 0.0
+        self.end_seconds = 0.0
+        self.writing = None
         self.held = False
         monkeypatch.setattr(run, "Informer", self.informer)
         monkeypatch.setattr(run.lease, "Lock", lambda *_, **__: self)
@@ -44,6 +46,7 @@ class Parts:
             await self.die.wait()
             raise RuntimeError("the watches can neither be used nor ended")
         finally:
+            await asyncio.sleep(self.end_seconds)
             self.log.append("informer ended")
 
     async def hold(self, _lock, acquired):
@@ -66,13 +69,22 @@ class Parts:
             raise
         self.log.append("pass done")
 
+    async def write_late(self):
+        """An Event or a label, which a pass does not wait for."""
+        await asyncio.sleep(1)
+        self.log.append("late write")
+
     async def drain(self):
         await asyncio.sleep(self.drain_seconds)
         self.log.append("drained")
 
+    async def abandon(self):
+        if self.writing is not None:
+            self.writing.cancel()
+
     def make(self, *_):
         resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES)
-        return run.Work(dict.fromkeys(resources, self.one_pass), self.drain)
+        return run.Work(dict.fromkeys(resources, self.one_pass), self.drain, self.abandon)
 
 
 def put(task, resource, name):
@@ -276,6 +288,31 @@ async def test_passes_went_on_beside_the_next_leader_s_when_the_lease_was_lost_w
 
         assert await task == 0
         assert asyncio.get_running_loop().time() == began
+    assert parts.log[-3:] == ["pass cut short", "released", "informer ended"]
+
+
+@jumping
+async def test_writes_in_the_background_went_on_after_the_lease_was_lost(parts):
+    parts.end_seconds = 3  # as kopf may take
+    async with operating(parts) as task:
+        parts.writing = asyncio.create_task(parts.write_late())
+        parts.lose.set()
+
+        assert await task == 1
+    assert parts.log == ["released", "informer ended"]
+
+
+@jumping
+async def test_writes_in_the_background_went_on_after_passes_that_did_not_end_in_time(parts):
+    parts.pass_seconds, parts.end_seconds = 1e6, 3
+    async with operating(parts) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(1)
+        task.stop()
+        await asyncio.sleep(run.GRACE_SECONDS - 0.5)
+        parts.writing = asyncio.create_task(parts.write_late())
+
+        assert await task == 0
     assert parts.log[-3:] == ["pass cut short", "released", "informer ended"]
 
 

@@ -76,6 +76,11 @@ class Labels:
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
+    async def abandon(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await self.drain()
+
     async def _write(self, cluster: Key, pod: Pod, note: labels.Note) -> None:
         patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}
         try:

@@ -99,6 +99,11 @@ class Reconciler:
         await self._labels.drain()
         await self._reporter.drain()
 
+    async def abandon(self) -> None:
+        """Cancels the background tasks of passes, because another replica may lead now."""
+        await self._labels.abandon()
+        await self._reporter.abandon()
+
     async def reconcile(self, key: Key) -> float | None:
         """Runs one pass. Returns the seconds until the next one; None: the next event starts it.
 

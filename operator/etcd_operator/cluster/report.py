@@ -162,6 +162,11 @@ class Reporter:
         """Waits for the Events in flight."""
         await asyncio.gather(*self._posting, return_exceptions=True)
 
+    async def abandon(self) -> None:
+        for task in self._posting:
+            task.cancel()
+        await self.drain()
+
     def _measure(self, key: Key, outcome: Outcome) -> None:
         if (seen := outcome.observation) is None:
             return

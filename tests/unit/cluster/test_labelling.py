@@ -176,6 +176,35 @@ async def test_labels_of_a_fleet_that_hung_at_a_webhook_kept_the_lease_from_bein
     await bench.reconciler.drain()
 
 
+async def test_labels_and_events_under_way_were_written_after_the_lease_was_lost(
+    bench, monkeypatch
+):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    held, late, patch = asyncio.Event(), list[str](), bench.kube.merge_patch
+
+    async def slow(resource, namespace, name, *words, **more):
+        await held.wait()
+        late.append(name)
+        return await patch(resource, namespace, name, *words, **more)
+
+    async def emit(about, kind, reason, message):
+        await held.wait()
+        late.append(reason)
+
+    monkeypatch.setattr(bench.kube, "merge_patch", slow)
+    monkeypatch.setattr(bench.events, "emit", emit)
+    bench.reconciler._reporter.event(bench.body, "Normal", "Formed", "words")
+    await bench.reconciler.reconcile(KEY)
+    await asyncio.sleep(0)
+    await bench.reconciler.abandon()
+    held.set()
+    await asyncio.sleep(0.01)
+
+    assert late == []
+
+
 def without_labels(bench: Bench) -> None:
     """Pods as an older operator left them, seen by a new one."""
     for name, pod in bench.kube.objects.items():

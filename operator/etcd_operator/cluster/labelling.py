@@ -26,7 +26,7 @@ announces that."""
 
 MOST_WRITES: Final = 16
 """How many writes may be in flight, for all clusters together. Writes that hang at a webhook must
-not occupy every connection to the API server, because the Lease is renewed over them too."""
+not keep the calls of passes from their turn."""
 
 UNANSWERED_SECONDS: Final = 10.0
 """When to retry after a write got no answer. Passes may follow each other within milliseconds,

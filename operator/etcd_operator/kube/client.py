@@ -7,6 +7,7 @@ Calls are not retried here: the queue starts another pass, which observes everyt
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -20,6 +21,7 @@ from kubernetes.aio.client.exceptions import ApiException
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import (
     FIELD_MANAGER,
+    LEASES,
     STATUS_FIELD_MANAGER,
     Conflict,
     Json,
@@ -34,6 +36,10 @@ from etcd_operator.kube.tables import Change
 from etcd_operator.kube.transport import JSON, Transport, retry_after
 
 PAGE = 500
+MOST_CALLS = 100
+"""How many calls may be under way. The others wait for their turn, but not those for the Lease: an
+operator whose calls hang must not lose it."""
+
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
@@ -54,6 +60,7 @@ class Client:
         self._transport = Transport(configuration)
         self._seconds = seconds
         self._observe = observe
+        self._turns = asyncio.Semaphore(MOST_CALLS)
 
     @classmethod
     async def connect(
@@ -246,8 +253,9 @@ class Client:
         started = time.monotonic()
         status = 0
         call = f"{verb} {path}/{name}" if name else f"{verb} {path}"
+        turn = contextlib.nullcontext() if resource == LEASES else self._turns
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds), turn:
                 status, wait, data = await self._transport.send(
                     _METHODS[verb],
                     path,

@@ -81,8 +81,9 @@ class Connector(aiohttp.TCPConnector):
 
 class _Rest(RESTClientObject):
     def _create_connector(self) -> aiohttp.TCPConnector:
+        # The client limits how many calls there are at a time.
         return aiohttp.TCPConnector(
-            limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=KEEPALIVE_SECONDS
+            limit=0, ssl=self.ssl_context, keepalive_timeout=KEEPALIVE_SECONDS
         )
 
 

@@ -13,6 +13,7 @@ from kubernetes.aio.config import incluster_config
 
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
+    LEASES,
     PODS,
     SERVICES,
     Conflict,
@@ -32,11 +33,12 @@ class Server:
         self.asked = []
         self.answers = []
         self.delay = 0.0
+        self.hangs = "nothing"
 
     async def handle(self, request):
         body = await request.text()
         self.asked.append((request, json.loads(body) if body else None))
-        await asyncio.sleep(self.delay)
+        await asyncio.sleep(1e6 if self.hangs in request.path else self.delay)
         status, answer, headers = self.answers.pop(0)
         text = answer if isinstance(answer, str) else json.dumps(answer)
         return web.Response(status=status, text=text, headers=headers)
@@ -420,3 +422,19 @@ async def test_in_a_pod_the_token_is_read_anew(server, tmp_path, monkeypatch):
         "bearer first",
         "bearer second",
     ]
+
+
+async def test_calls_that_hung_used_up_all_connections_and_the_lease_was_lost(client, server):
+    """Events, labels and passes of many clusters, while the API server or a webhook hangs."""
+    server.hangs = "/pods/"
+    hanging = [asyncio.create_task(client.get(PODS, "ns", str(n))) for n in range(150)]
+    while len(server.asked) < 100:
+        await asyncio.sleep(0.01)
+    server.will({"metadata": {"name": "lease"}})
+    try:
+        async with asyncio.timeout(2):
+            assert await client.get(LEASES, "ns", "a") is not None
+    finally:
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)

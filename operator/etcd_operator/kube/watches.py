@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 import kopf
@@ -272,9 +273,10 @@ class Watches:
 
     def _trace(self) -> aiohttp.TraceConfig:
         trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
+        below = urlsplit(self._connection.server).path.rstrip("/")  # as of a proxy of many clusters
 
         async def on_end(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
-            scope = self._scopes.get(params.url.path)
+            scope = self._scopes.get(params.url.path.removeprefix(below))
             if scope is None or params.response.status != 200:
                 return
             if "watch" in params.url.query:

@@ -50,6 +50,7 @@ class Api:
         self.objects = {}
         self.streams = {}
         self.refuse = {}
+        self.below = ""
 
     @property
     def server(self):
@@ -67,7 +68,7 @@ class Api:
                 return web.Response(status=status, text=text, content_type="application/json")
         if "watch" in request.query:
             return await self._watch(request)
-        return web.json_response(self._answer(request.path))
+        return web.json_response(self._answer(request.path.removeprefix(self.below)))
 
     def _answer(self, path):
         parts = path.strip("/").split("/")
@@ -379,3 +380,18 @@ def test_secrets_and_pods_of_others_are_filtered_by_the_api_server():
 
 def test_nothing_is_registered_with_kopf_at_import():
     assert not kopf.get_default_registry()._watching.get_all_handlers()
+
+
+async def test_an_api_server_below_a_path_was_never_taken_to_be_watched(api, told, monkeypatch):
+    """As in the kubeconfig of a proxy that serves many clusters."""
+    monkeypatch.setattr(Api, "server", property(lambda api: f"{api.url}/k8s/clusters/c-1"))
+    api.below = "/k8s/clusters/c-1"
+    watches = Watches(api, None, deliver=lambda *_: None, listed=lambda _: None)
+    watches.start()
+    try:
+        await until(lambda: len(api.streams) == len(SELECTORS))
+        await until(lambda: not watches.missing(), 3)
+    finally:
+        for stream in api.streams.values():
+            stream.put_nowait(None)
+        await watches.stop(10)

@@ -175,8 +175,11 @@ class Transport:
 
     async def _identify(self, headers: MutableMapping[str, str]) -> None:
         """Sets the token for each request, because a bound token expires after an hour while a
-        session lasts."""
-        token = (await self.configuration.auth_settings()).get("BearerToken")
+        session lasts. Raises OSError if there is none to read."""
+        try:
+            token = (await self.configuration.auth_settings()).get("BearerToken")
+        except ConfigException as error:
+            raise OSError(str(error)) from error
         if token and token["value"]:
             headers[token["key"]] = token["value"]
 

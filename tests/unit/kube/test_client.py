@@ -416,6 +416,10 @@ async def test_in_a_pod_the_token_is_read_anew(server, tmp_path, monkeypatch):
         loader.host = server.url
         server.will()
         await client.get(PODS, "ns", "a")
+    token.write_text("")
+    loader.token_expires_at = loader.token_expires_at.replace(year=2000)
+    with pytest.raises(Unavailable, match="empty"):  # once it ended the operator
+        await client.get(PODS, "ns", "a")
     await client.close()
 
     assert [request.headers["Authorization"] for request, _ in server.asked] == [

@@ -2,8 +2,9 @@
 complete (`/readyz`).
 
 A silent watch proves nothing, so liveness depends on the resync: it fails if no resync has
-succeeded for three intervals. This is longer than any ordinary outage of the API server, during
-which a restart would only make things worse. It also fails if the event loop is blocked.
+succeeded for three intervals, or ten minutes if those are shorter. This is longer than any ordinary
+outage of the API server, during which a restart would only make things worse. It also fails if the
+event loop is blocked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
 LATE_SECONDS = 1.0
 STALLED_SECONDS = 15.0
+OUTAGE_SECONDS = 600.0
+"""How long the API server may be away, however short the resync interval is."""
 
 
 @dataclass
@@ -44,7 +47,7 @@ class Health:
     def problems(self) -> list[str]:
         now = self.clock()
         found = []
-        if now - self.resynced > 3 * self.resync_seconds:
+        if now - self.resynced > max(3 * self.resync_seconds, OUTAGE_SECONDS):
             found.append(f"the last resync is {now - self.resynced:.0f} s old")
         if now - self.beaten > STALLED_SECONDS:
             found.append(f"the event loop has been late for {now - self.beaten:.0f} s")

@@ -6,7 +6,14 @@ import time
 import aiohttp
 import pytest
 
-from etcd_operator.telemetry.health import BEAT_SECONDS, Health, health_app, metrics_app, serve
+from etcd_operator.telemetry.health import (
+    BEAT_SECONDS,
+    OUTAGE_SECONDS,
+    Health,
+    health_app,
+    metrics_app,
+    serve,
+)
 from etcd_operator.telemetry.metrics import Metrics
 
 
@@ -37,6 +44,16 @@ def test_not_alive_when_three_resyncs_failed(health, now):
 
     health.resynced = now[0]
     assert health.problems() == []
+
+
+def test_a_short_resync_interval_had_the_operator_killed_again_and_again_during_an_outage(now):
+    """Then it was in a back-off of the kubelet's when the API server came back."""
+    health = Health(10, clock=lambda: now[0])
+    pass_time(health, now, OUTAGE_SECONDS)
+    assert health.problems() == []
+
+    pass_time(health, now, 1)
+    assert health.problems() == [f"the last resync is {OUTAGE_SECONDS + 1:.0f} s old"]
 
 
 def test_not_alive_when_the_loop_stalls(health, now):

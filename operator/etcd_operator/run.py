@@ -147,7 +147,7 @@ class Operator:
         watchdog = _task(self.health.beat(self.metrics), "loop lag")
         informer = _task(self.informer.run(), "informer")
         listening = _task(self.name_changes.run(), "watches of names")
-        election = _task(lease.hold(self.lock, leading.set), "election")
+        election = _task(self._lead(leading), "election")
         working = _task(self._work(work, leading), "queues")
         stopping = _task(stop.wait(), "stop")
         parts = [watchdog, informer, listening, election, working, stopping]
@@ -163,8 +163,13 @@ class Operator:
         await _cancel(informer, listening, watchdog, stopping)
         return 0 if asked else 1
 
-    async def _work(self, work: Work, leading: asyncio.Event) -> None:
+    async def _lead(self, leading: asyncio.Event) -> None:
+        """Takes the Lease once everything is listed. A copy that lacks a right or a CRD would hold
+        it for nothing, while another may be able to work."""
         await self.informer.synced.wait()
+        await lease.hold(self.lock, leading.set)
+
+    async def _work(self, work: Work, leading: asyncio.Event) -> None:
         await leading.wait()
         self.metrics.leader.set(1)
         self._begin()

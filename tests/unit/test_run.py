@@ -129,6 +129,18 @@ async def test_passes_begin_once_everything_is_listed_and_the_lease_is_held(part
 
 
 @jumping
+async def test_a_copy_that_could_list_nothing_took_the_lease_from_one_that_works(parts):
+    """As during an upgrade whose Role or CRDs are missing: it held it for as long as it waited."""
+    parts.acquire.set()
+    async with operating(parts, lead=False):
+        await asyncio.sleep(3600)
+        assert not parts.held
+        parts.synced.set()
+        await asyncio.sleep(1)
+        assert parts.held
+
+
+@jumping
 async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
     async with operating(parts, lead=False) as task:
         parts.synced.set()

@@ -273,6 +273,6 @@ def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
         return
     for task in parts:
         if task.done():
-            error = task.exception()
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
             name = task.get_name()
             log.error("%s ended unasked, so the operator does: %r", name, error, exc_info=error)

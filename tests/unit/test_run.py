@@ -29,6 +29,7 @@ class Parts:
         self.drain_seconds = 0.0
         self.end_seconds = 0.0
         self.writing = None
+        self.fault = RuntimeError("the watches can neither be used nor ended")
         self.held = False
         monkeypatch.setattr(run, "Informer", self.informer)
         monkeypatch.setattr(run.lease, "Lock", lambda *_, **__: self)
@@ -44,7 +45,7 @@ class Parts:
     async def run(self):
         try:
             await self.die.wait()
-            raise RuntimeError("the watches can neither be used nor ended")
+            raise self.fault
         finally:
             await asyncio.sleep(self.end_seconds)
             self.log.append("informer ended")
@@ -336,6 +337,17 @@ async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
         assert await task == 1
     assert "informer ended unasked, so the operator does" in caplog.text
     assert "can neither be used nor ended" in caplog.text
+    assert "released" in parts.log
+
+
+@jumping
+async def test_a_part_that_ended_cancelled_left_passes_running_and_the_lease_held(parts, caplog):
+    parts.fault = asyncio.CancelledError()
+    async with operating(parts) as task:
+        parts.die.set()
+
+        assert await task == 1
+    assert "informer ended unasked, so the operator does" in caplog.text
     assert "released" in parts.log
 
 

@@ -93,7 +93,7 @@ class Operator:
         self.settings = settings
         self.metrics = metrics
         self.client = client
-        self.store = Store()
+        self.store = Store(lambda owner: self._enqueue(*owner))
         self._begun = asyncio.Event()
         self.health = Health(settings.resync_seconds)
         self.queues = {

@@ -187,6 +187,16 @@ async def test_who_takes_over_asks_for_all_that_is_there(parts):
 
 
 @jumping
+async def test_what_a_pass_reads_before_its_event_comes_is_queued(parts):
+    async with operating(parts) as task:
+        made = {"namespace": "ns", "name": "b", "uid": "b", "resourceVersion": "1"}
+        task.operator.store.put_read(ETCD_BACKUPS, {"metadata": made})
+        await asyncio.sleep(1)
+
+    assert parts.log == ["pass over b", "pass done"]
+
+
+@jumping
 async def test_no_news_are_lost_while_the_lease_is_taken(parts):
     """One more event at each turn of the loop, as long as it takes."""
     async with operating(parts, lead=False) as task:

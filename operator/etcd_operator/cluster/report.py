@@ -112,7 +112,7 @@ class Reporter:
         if written is None:
             return
         self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
-        self._finder.take(ETCD_CLUSTERS, written)
+        self._finder.take_written(ETCD_CLUSTERS, body, written)
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 

@@ -80,10 +80,12 @@ class Finder:
         if found is None:
             # An object that was created and stored while the answer was on its way is kept.
             if before is not None:
-                self._store.remove(resource, namespace, name, before["metadata"]["uid"])
+                uid = before["metadata"]["uid"]
+                if self._store.remove(resource, namespace, name, uid):
+                    self._store.wake_others(resource, before)
             self._remember_absent((resource, namespace, name), asked)
         else:
-            self.take(resource, found)
+            self._take_read(resource, found)
         return found
 
     def is_just_free(self, resource: Resource, namespace: str, name: str) -> bool:
@@ -91,6 +93,17 @@ class Finder:
         return self._is_absent((resource, namespace, name), JUST_SECONDS)
 
     def take(self, resource: Resource, obj: Json) -> None:
+        """Puts the answer to a write into the store, as `_take_read` does with what was read."""
+        self._take(resource, obj, self._store.put)
+
+    def take_written(self, resource: Resource, before: Json, written: Json) -> None:
+        """Puts the answer to the write of a status into the store."""
+        self._store.put_written(resource, before, written)
+
+    def _take_read(self, resource: Resource, obj: Json) -> None:
+        self._take(resource, obj, self._store.put_read)
+
+    def _take(self, resource: Resource, obj: Json, put: Callable[[Resource, Json], object]) -> None:
         """Puts an object that was read or written into the store.
 
         This is only done for custom resources and for objects with our label. Others are not
@@ -102,7 +115,7 @@ class Finder:
         self._absent.pop((resource, namespace, name), None)
         labels = metadata.get("labels") or {}
         if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
-            self._store.put(resource, obj)
+            put(resource, obj)
         elif self.known(resource, namespace, name) is not None:
             self._store.remove(resource, namespace, name, metadata["uid"], version_of(obj))
 
@@ -112,7 +125,7 @@ class Finder:
         selector = ",".join(f"{key}={value}" for key, value in naming.ours(cluster).items())
         listing = await self._kube.list_at(resource, namespace, selector)
         for one in listing.items:
-            self.take(resource, one)
+            self._take_read(resource, one)
         listed = {one["metadata"]["name"] for one in listing.items}
         for one in self._store.of_cluster(resource, namespace, cluster):
             metadata = one["metadata"]

@@ -27,7 +27,7 @@ async def write_if_changed(
         return False
     written = await write_status(kube, resource, body, status)
     if written is not None:
-        store.put(resource, written)
+        store.put_written(resource, body, written)
     return written is not None
 
 

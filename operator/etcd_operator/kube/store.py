@@ -15,9 +15,9 @@ absent too. Before something is deleted, or counts as lost, it is read from the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
@@ -75,6 +75,9 @@ def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:
     """The other custom resources that need a pass when this one changes. They need it even if the
     store already has the change from our own write, because that did not queue them."""
     return owners_of(resource, obj)[1:] if resource.group == naming.GROUP else ()
+
+
+_VOLATILE: Final = frozenset({"resourceVersion", "managedFields"})
 
 
 @dataclass(slots=True)
@@ -164,7 +167,10 @@ class Store:
     """The cache. Objects are returned without `managedFields`, and must not be changed, because
     they are shared."""
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[Owner], None] = lambda _: None) -> None:
+        """`wake` is called with who needs a pass because of what was read or written here: the
+        event of that change will be no news."""
+        self._wake = wake
         self._shelves: dict[Resource, _Shelf] = {}
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -192,6 +198,25 @@ class Store:
     def put(self, resource: Resource, obj: Json) -> bool:
         """Stores the object of a watch event or of a write; False if it is not newer."""
         return self._shelf(resource).put(_slim(obj))
+
+    def put_read(self, resource: Resource, obj: Json) -> None:
+        """Stores an object that a pass has read, maybe before its event came."""
+        if self.put(resource, obj):
+            self.wake_others(resource, obj)
+
+    def put_written(self, resource: Resource, before: Json, written: Json) -> None:
+        """Stores the answer to the write of a status. If others have edited the object in between,
+        it needs another pass."""
+        self.put(resource, written)
+        if _as_edited(before) != _as_edited(written):
+            self._wake(Owner(resource, key_of(written)))
+
+    def wake_others(self, resource: Resource, obj: Json) -> None:
+        """Wakes the owners of an object that a pass has read. Only a cluster's own passes read its
+        children."""
+        for owner in owners_of(resource, obj):
+            if resource.group == naming.GROUP or owner.resource != ETCD_CLUSTERS:
+                self._wake(owner)
 
     def remove(
         self,
@@ -232,6 +257,12 @@ class Store:
         if resource not in self._shelves:
             self._shelves[resource] = _Shelf(resource)
         return self._shelves[resource]
+
+
+def _as_edited(obj: Json) -> tuple[Json, object]:
+    """What of an object others edit: its metadata without what a write of the status changes, and
+    its spec."""
+    return {k: v for k, v in obj["metadata"].items() if k not in _VOLATILE}, obj.get("spec")
 
 
 def _slim(obj: Json) -> Json:

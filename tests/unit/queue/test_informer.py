@@ -5,6 +5,7 @@ import contextlib
 import itertools
 
 import pytest
+from fakes import FakeKube
 from shell_clock import jumping
 
 from etcd_operator.kube.api import (
@@ -20,7 +21,9 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
-from etcd_operator.kube.store import Store
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.watches import OURS, SELECTORS, Scope
 from etcd_operator.queue import informer as informer_module
 from etcd_operator.queue.informer import Informer
@@ -50,6 +53,10 @@ class Kube:
         self.version = 100
         self.asked = []
         self.trouble = {}
+
+    async def get(self, resource, namespace, name):
+        found = self.objects.get(resource, [])
+        return next((one for one in found if key_of(one) == (namespace, name)), None)
 
     async def list_at(self, resource, namespace, selector=""):
         self.asked.append((resource, namespace, selector))
@@ -116,7 +123,7 @@ def make(monkeypatch, kube, keys, metrics):
         return Informer(
             kube,
             None,
-            Store(),
+            Store(lambda owner: keys.append((owner.resource.plural, owner.key))),
             settings=Settings(**settings),
             metrics=metrics,
             health=Health(600, clock=itertools.count().__next__),
@@ -233,6 +240,50 @@ def test_a_status_that_was_written_here_reaches_whoever_waits_for_it(
     informer.on_event(resource, "MODIFIED", written)
 
     assert keys == [other]
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "DELETED"])
+async def test_a_backup_that_a_restore_had_read_before_its_event_came_was_never_made(
+    informer, kube, keys, kind
+):
+    """Both were applied at once. For the store, the event was no news."""
+    finder = Finder(kube, informer._store)
+    backup = thing(7, "b", cluster=None)
+    if kind == "DELETED":
+        informer._store.put(ETCD_BACKUPS, backup)
+    else:
+        kube.objects[ETCD_BACKUPS] = [backup]
+    await finder.read(ETCD_BACKUPS, "ns", "b")
+    informer.on_event(ETCD_BACKUPS, kind, thing(8 if kind == "DELETED" else 7, "b", cluster=None))
+
+    assert keys == [("etcdbackups", ("ns", "b"))]
+
+
+async def test_a_pod_of_a_backup_that_its_cluster_had_read_first_reached_only_the_cluster(
+    informer, kube, keys
+):
+    pod = thing(7, "b-1")
+    pod["metadata"]["labels"][naming.LABEL_MANAGED_BY] = naming.MANAGER
+    pod["metadata"]["annotations"] = {naming.BACKUP: "b"}
+    kube.objects[PODS] = [pod]
+    await Finder(kube, informer._store).read_all(PODS, "ns", "a")
+    informer.on_event(PODS, "ADDED", pod)
+
+    assert keys == [("etcdbackups", ("ns", "b"))]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+async def test_an_edit_onto_which_a_status_was_written_had_no_pass(informer, keys, edited):
+    """The event of the edit was no news to the store either, which had the answer to the write."""
+    kube = FakeKube()
+    body = kube.put(ETCD_BACKUPS, thing(1, "b", cluster=None) | {"spec": {"s3": {}}})
+    informer._store.put(ETCD_BACKUPS, body)
+    if edited:
+        kube.put(ETCD_BACKUPS, body | {"spec": {"s3": {"path": "a/b"}}})
+    assert await write_news(kube, informer._store, ETCD_BACKUPS, body, {"phase": "x"})
+    informer.on_event(ETCD_BACKUPS, "MODIFIED", kube.live(ETCD_BACKUPS, "b", "ns"))
+
+    assert keys == [("etcdbackups", ("ns", "b"))] * edited
 
 
 def test_an_object_of_nobodys_asks_for_nothing(informer, keys):

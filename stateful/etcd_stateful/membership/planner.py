@@ -367,11 +367,13 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     issued.problems,
     links.unsupported_edit,
     switch.why_not_changed,
+    _Edits(switch.missing_secrets),
     authentication.why_not_applied,
     larger.not_expanded,
     children.being_deleted,
     leftovers.surplus_pods,
     space.running_backup,
     roll.unobserved_edit,
+    _Edits(switch.waiting_for),
 )
 """The table of contents of the operator. The order is the design, and each group says why."""

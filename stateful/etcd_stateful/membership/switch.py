@@ -79,7 +79,25 @@ def update_peer_urls(seen: Observation) -> Step | None:
 
 
 def towards_tls(seen: Observation) -> Step | None:
-    """Records the next step towards TLS. Asked when everything else is done."""
+    """Records the next step towards TLS. Asked when everything else is done. What it waits for
+    holds up nothing: it may be something that is asked about later."""
+    step = _forward(seen)
+    return None if isinstance(step, Wait | Hold) else step
+
+
+def missing_secrets(seen: Observation) -> Step | None:
+    """Holds for Secrets that keep TLS from being turned on."""
+    step = _forward(seen)
+    return step if isinstance(step, Hold) else None
+
+
+def waiting_for(seen: Observation) -> Step | None:
+    """What the next step waits for. Asked last: whatever else is reported says more."""
+    step = _forward(seen)
+    return step if isinstance(step, Wait) else None
+
+
+def _forward(seen: Observation) -> Step | None:
     if not _may_change(seen) or next_links(seen) == seen.cluster.links:
         return None
     following = _next(seen, back=False)

@@ -21,6 +21,7 @@ from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import (
     DeletePod,
     Hold,
@@ -427,9 +428,28 @@ class TestWhenItGoesOn:
         world = began(OFF)
         world.edit(TLS=ON)
         seen = replace(world.observe(), alarms=(Alarm("NOSPACE", 1),))
-        step = switch.towards_tls(seen)
+        assert switch.towards_tls(seen) is None
+        step = switch.waiting_for(seen)
         assert isinstance(step, Wait)
         assert "spec.TLS" in step.reason
+
+    def test_an_edit_of_tls_kept_full_members_from_being_defragmented(self) -> None:
+        """TLS waited for the alarm, and the alarm for what is done after TLS."""
+        world = began(OFF)
+        world.etcd.sizes = dict.fromkeys(world.etcd.members, (2048 * MIB, 500 * MIB))
+        world.etcd.alarms = [Alarm("NOSPACE", min(world.etcd.members))]
+        world.edit(TLS=ON)
+        arrived(world, ON)
+        assert world.etcd.alarms == []
+
+    def test_an_edit_of_tls_hid_that_etcd_refuses_writes(self) -> None:
+        world = began(OFF)
+        world.etcd.sizes = dict.fromkeys(world.etcd.members, (2048 * MIB, 2000 * MIB))
+        world.etcd.alarms = [Alarm("NOSPACE", min(world.etcd.members))]
+        world.edit(TLS=ON)
+        step = decide(world.observe())
+        assert isinstance(step, Hold)
+        assert step.reason == "NoSpace"
 
     def test_a_learner_keeps_its_urls(self) -> None:
         """After such an update, etcd took a learner for a voter."""

@@ -335,6 +335,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.disarm,
     roll.recreate_crashing,
     learner.in_flight,
+    space.reclaim_for_writes,
     _Edits(upgrade.prepare),
     shrink.remove_highest,
     grow.add_lowest,

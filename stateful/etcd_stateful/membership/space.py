@@ -58,6 +58,13 @@ def reclaim(seen: Observation) -> Step | None:
     return _defragment(seen, seat, full=is_full(seen))
 
 
+def reclaim_for_writes(seen: Observation) -> Step | None:
+    """`reclaim` while etcd refuses writes. Asked before everything that may wait long for something
+    else, such as a pod that no node has room for. Not while data differs: that comes first."""
+    others = any(alarm.kind != "NOSPACE" for alarm in seen.alarms)
+    return reclaim(seen) if is_full(seen) and not others else None
+
+
 def running_backup(seen: Observation) -> Step | None:
     """Waits for a backup to end. Asked last: that may take hours, and anything that needs the user
     is more important."""

@@ -16,6 +16,7 @@ from etcd_stateful.membership import space
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Hold, MoveLeader, Settled, Wait
+from etcd_stateful.observed.members import Alarm
 
 WASTEFUL = (1000, 300)
 TIDY = (300, 290)
@@ -203,6 +204,33 @@ class TestAtTheQuota:
         assert isinstance(rest, Hold)
         assert "etcdctl defrag" in rest.message
         assert world.history == []
+
+    def test_a_pod_that_no_node_had_room_for_kept_etcd_from_taking_writes(self) -> None:
+        world = full(3)
+        world.stuck.add(3)
+        world.edit(size=4)
+
+        rest = drive(world)
+
+        assert rest == Wait("pod c-3 to become ready")
+        assert world.etcd.alarms == []
+
+    def test_a_restart_that_is_held_back_kept_etcd_from_taking_writes(self) -> None:
+        world = full(1, pod={"emptyDir": {}})
+        alarms, world.etcd.alarms = world.etcd.alarms, []
+        world.edit(pod={"emptyDir": {}, "labels": {"a": "1"}})
+        assert drive(world).reason == "RestartNeedsMembers"
+        world.etcd.alarms = alarms
+
+        assert drive(world).reason == "RestartNeedsMembers"
+        assert world.etcd.alarms == []
+
+    def test_not_while_members_have_different_data(self) -> None:
+        seen = full(3).observe()
+        other = Alarm("CORRUPT", seen.alarms[0].member_id)
+
+        assert isinstance(decide(seen), Defragment)
+        assert space.reclaim_for_writes(replace(seen, alarms=(*seen.alarms, other))) is None
 
     def test_writes_are_let_in_after_a_manual_defragmentation(self) -> None:
         world = full(3, defragmentation="Never")

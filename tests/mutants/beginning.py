@@ -272,8 +272,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
-        "size = seen.cluster.size",
+        "size = max(used, seen",
+        "size = max(0, seen",
         "an edited size takes members' pods away (I5)",
     ),
     Mutant(
@@ -284,8 +284,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "*(one + 1 for one in listed if one is not None)",
-        "*(one for one in listed if one is not None)",
+        "(one + 1 for one in listed if one is not None)",
+        "(one for one in listed if one is not None)",
         "a listed member loses its pod (I5)",
     ),
     Mutant(

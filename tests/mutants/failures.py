@@ -79,9 +79,9 @@ MUTANTS: Final = [
         "F5: the claim of a removed member is kept, and found again at regrowth",
     ),
     Mutant(
-        _LEFTOVERS,
-        "            if claim.ordinal < replicas.wanted(seen):\n",
-        "            if False:\n",
+        _REPLICAS,
+        "    stop = in_the_way(seen)\n",
+        "    stop = None\n",
         "F5: a pod is made while its ordinal's old claim is still on its way out",
     ),
     Mutant(
@@ -129,8 +129,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
-        "size = max([seen.replicas, seen.cluster.size])",
+        "size = max(used, seen",
+        "size = max(seen.replicas, seen",
         "F9: who was removed just before a crash keeps its pod and claim for ever",
     ),
     Mutant(

@@ -348,8 +348,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):",
-        "if claim.ordinal < seen.replicas:",
+        "if claim.ordinal < seen.replicas or seen.pod(claim.ordinal) or claim.deleting:",
+        "if claim.ordinal < seen.replicas or claim.deleting:",
         "a claim is deleted under the pod that still uses it",
     ),
     # Sizes on record.

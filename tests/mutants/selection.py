@@ -389,6 +389,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_recovery_disturbed.py",
     ),
     "membership/replicas.py": (
+        _GROW,
         "membership/test_rules.py",
         _SHRINK,
         "membership/test_recovery_plan.py",

@@ -61,14 +61,18 @@ def is_removed_members(seen: Observation, claim: Claim) -> bool:
 def delete_claims_of_removed(seen: Observation) -> Step | None:
     """Deletes claims of removed members beyond the replicas: a later pod must not find old data."""
     for claim in seen.claims:
-        if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):
+        if claim.ordinal < seen.replicas or seen.pod(claim.ordinal) or claim.deleting:
             continue
-        if claim.deleting:
-            if claim.ordinal < replicas.wanted(seen):
-                return Wait(f"claim {claim.name} to be gone")
-        elif is_removed_members(seen, claim):
+        if is_removed_members(seen, claim):
             return DeleteClaim.of(claim, f"claim {claim.name} is deleted: its member was removed")
     return None
+
+
+def claim_in_the_way(seen: Observation) -> Step | None:
+    """Waits for the claim that keeps the cluster from growing (`replicas`)."""
+    ordinal = replicas.in_the_way(seen)
+    claim = seen.claim(ordinal) if ordinal is not None and ordinal < seen.cluster.size else None
+    return Wait(f"claim {claim.name} to be gone") if claim else None
 
 
 def surplus_pods(seen: Observation) -> Step | None:

@@ -349,6 +349,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.undecided,
     awaited.unserving_pod,
     blocked.first_quorum,
+    leftovers.claim_in_the_way,
     # All members serve: now one may be restarted (I8), and less urgent work is done.
     switch.update_peer_urls,
     _Edits(roll.next_pod),

@@ -51,9 +51,21 @@ def _by_list(seen: Observation) -> int | None:
     if not (record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id):
         return None
     listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
-    size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
+    used = max((one + 1 for one in listed if one is not None), default=0)
+    stop = in_the_way(seen)
+    size = max(used, seen.cluster.size if stop is None else min(seen.cluster.size, stop))
     # The cluster does not grow while the next ordinal is used for a restore in place.
     return min(size, record.successor.ordinal) if record.successor else size
+
+
+def in_the_way(seen: Observation) -> int | None:
+    """The lowest ordinal beyond the replicas whose old claim is still being deleted. The cluster
+    does not grow to it meanwhile: the StatefulSet controller creates no pod there, fails, backs off
+    and neglects other pods. Something may keep the claim for ever, so nothing else waits for it."""
+    if seen.stateful_set is None:
+        return None
+    beyond = (one for one in seen.claims if one.deleting and one.ordinal >= seen.replicas)
+    return min((one.ordinal for one in beyond if seen.pod(one.ordinal) is None), default=None)
 
 
 def on_record(record: Bootstrap) -> int:

@@ -299,6 +299,56 @@ class TestClaimsLeftBehind:
 
         assert decide(world.observe()) == Wait("claim data-c-2 to be gone")
 
+    def stuck(self) -> World:
+        """A cluster that is to grow again, and a finalizer keeps the old claim."""
+        world = grown(5, 4)
+        world.apply(until(world, "delete data-c-4"))
+        world.stuck_claims.add(4)
+        world.edit(size=5)
+        return world
+
+    def test_one_that_stayed_kept_a_lost_member_from_being_replaced(self) -> None:
+        """Everything waited for the claim."""
+        world = self.stuck()
+        world.empty(1)
+
+        assert drive(world) == Wait("claim data-c-4 to be gone")
+        assert len(world.etcd.voters) == 4
+        assert world.serving() == {0, 1, 2, 3}
+
+    def test_a_pod_that_does_not_serve_is_reported_before_it(self) -> None:
+        world = self.stuck()
+        world.stuck.add(1)
+        world.restart_pod(1)
+
+        assert drive(world) == Wait("pod c-1 to become ready")
+
+    def test_the_ordinals_below_it_grow(self) -> None:
+        world = self.stuck()
+        world.edit(size=3)
+        drive(world)
+        world.edit(size=5)
+
+        assert drive(world) == Wait("claim data-c-4 to be gone")
+        assert len(world.etcd.voters) == 4
+        world.stuck_claims.clear()
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 5
+
+    def test_one_that_stayed_kept_a_deleted_stateful_set_away(self) -> None:
+        """The node of its pod was off, so the pod stayed too, of a StatefulSet that was gone. The
+        other members had all their data, and no pods."""
+        world = formed(3)
+        world.delete_stateful_set(with_pods=True)
+        world.turn()
+        world.stuck_claims.add(2)
+        world.claims[2].deleting = True
+
+        assert drive(world) == Wait(
+            "pod c-2 to be created; the Events of StatefulSet c say what keeps it"
+        )
+        assert world.serving() == {0, 1}
+
     def test_one_without_a_record_and_empty_is_used(self) -> None:
         """A pod that was scaled up by hand waited in `start` and was deleted again."""
         world = formed(3)

@@ -65,6 +65,8 @@ class World:
         self.pods: dict[int, PodState] = {}
         self.stuck: set[int] = set()
         """Ordinals whose pods stay pending."""
+        self.stuck_claims: set[int] = set()
+        """Ordinals whose claims are not gone although they were deleted."""
         self.bad_images: set[str] = set()
         """Versions whose image cannot be pulled; their pods never start."""
         self.late_images: set[str] = set()
@@ -408,7 +410,7 @@ class World:
         if self.hasty:
             self._control()
         for ordinal in [one for one, claim in self.claims.items() if claim.deleting]:
-            if ordinal not in self.pods:
+            if ordinal not in self.pods and ordinal not in self.stuck_claims:
                 del self.claims[ordinal]
         self._control()
         for ordinal, pod in self.pods.items():
@@ -440,7 +442,7 @@ class World:
                 self.claims[ordinal] = Volume(
                     f"v{self._next()}", self._next(), {naming.CLUSTER_UID: self.cluster.uid}
                 )
-            if ordinal not in self.pods:
+            if ordinal not in self.pods and not self._is_claim_stuck(ordinal):
                 self.pods[ordinal] = PodState(
                     f"p{self._next()}",
                     self._next(),
@@ -455,6 +457,9 @@ class World:
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:
                 pod.deleting = True
+
+    def _is_claim_stuck(self, ordinal: int) -> bool:
+        return ordinal in self.stuck_claims and self.claims[ordinal].deleting
 
     def _admitted(self, image: str) -> str:
         return f"{self.mirror}/{image.rpartition('/')[2]}" if self.mirror else image

@@ -66,8 +66,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/grow.py",
-        "_may_answer(one) or larger.lacks_room(seen, one.claim)",
-        "_may_answer(one)",
+        "_may_wait(seen, one) or larger.lacks_room(seen, one.claim)",
+        "_may_wait(seen, one)",
         "the one member with the data goes, as the volume of the ordinal below it has yet to grow",
     ),
     Mutant(

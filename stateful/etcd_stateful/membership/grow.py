@@ -36,15 +36,16 @@ def _pause(seat: Seat) -> Wait:
 
 def is_possible(seen: Observation) -> bool:
     """Whether a member can be added at some ordinal now, or may be soon."""
-    may = (_may_answer(one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
+    may = (_may_wait(seen, one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
     return any(may) or bool(_candidates(seen))
 
 
-def _may_answer(seat: Seat) -> bool:
-    """Whether `start` runs in the pod but does not answer, which may only be for a moment."""
-    pod = seat.pod
-    waits = pod is not None and pod.in_start and pod.answer is None
-    return waits and pod is not None and not (pod.deleting or pod.is_stuck)
+def _may_wait(seen: Observation, seat: Seat) -> bool:
+    """Whether a pod may soon wait in `start` at this ordinal: nothing is wrong with it, but it is
+    still being created, or does not answer for a moment."""
+    if seat.pod is None:
+        return seat.ordinal < seen.replicas
+    return seat.pod.answer is None and not seat.pod.is_stuck
 
 
 def _candidates(seen: Observation) -> list[Seat]:

@@ -158,6 +158,49 @@ def test_no_member_is_removed_while_the_start_of_a_vacant_ordinal_is_silent() ->
     assert isinstance(decide(silent), Wait)
 
 
+def test_restored_data_had_one_copy_while_the_other_pods_were_being_created() -> None:
+    """The pods of all but one still waited for their volumes, and the first member of the restored
+    cluster was removed already, and its claim deleted."""
+    world = formed(4)
+    world.edit(size=3)
+    for ordinal in (0, 1, 2):
+        world.etcd.remove(world.data(ordinal).member_id)
+        world.empty(ordinal)
+    world.stuck |= {1, 2}
+
+    assert drive(world) == Wait("pod c-1 to become ready")
+    assert world.serving() == {0, 3}
+    world.stuck.clear()
+    world.history.clear()
+    assert drive(world) == Settled()
+    first = labels(world.history).index("remove c-3")
+    assert {"promote c-1", "promote c-2"} <= set(labels(world.history)[:first])
+
+
+def test_fewer_members_than_declared_were_left_while_a_lost_one_was_being_replaced() -> None:
+    world = shrunk(5, 3)
+    world.stuck.add(1)
+    world.empty(1)
+
+    assert drive(world) == Wait("pod c-1 to become ready")
+    assert world.serving() == {0, 2, 3}
+    world.stuck.clear()
+    assert drive(world) == Settled()
+    assert world.serving() == {0, 1, 2}
+
+
+def test_a_member_makes_room_for_a_pod_that_no_node_has_room_for() -> None:
+    world = shrunk(5, 3)
+    world.stuck.add(1)
+    world.empty(1)
+    drive(world)
+    world.pods[1].trouble = "no node has room for it"
+
+    drive(world)
+
+    assert world.serving() == {0, 2}
+
+
 def test_grown_again_while_the_pod_is_stopping() -> None:
     """The pod comes back on its old claim and runs on data of a member that is no longer listed."""
     world = shrunk(3, 2)

@@ -15,7 +15,7 @@ from etcd_stateful.certificates import (
     SERVER_FILES,
     CertificateSpec,
 )
-from etcd_stateful.versions import parse_version
+from etcd_stateful.versions import reported_version
 
 FOLDER: Final = "/var/etcd-trial"
 SNAPSHOT: Final = "snapshot.db"
@@ -32,7 +32,7 @@ _FIRST_WITH_ETCDUTL: Final = (3, 5)
 
 def why_not(version: str) -> str:
     """Why a backup of that etcd cannot be restored on trial; empty if it can."""
-    found = parse_version(version)
+    found = reported_version(version)
     if found is None or (found.major, found.minor) < _FIRST_WITH_ETCDUTL:
         return f"spec.verify: etcd {version} has no etcdutl to restore it with: use Hash"
     return ""

@@ -25,7 +25,7 @@ from etcd_stateful.start import marker, wal
 from etcd_stateful.start.configuration import BadSettings, Settings, parse_settings
 from etcd_stateful.start.rules import VolumeFacts
 from etcd_stateful.untrusted import loads, whole
-from etcd_stateful.versions import parse_version
+from etcd_stateful.versions import parse_version, reported_version
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
@@ -127,7 +127,7 @@ def why_not(manifest: Manifest | None, version: str) -> str:
 
     etcd runs data of its own minor and of the previous one.
     """
-    of = parse_version(manifest.version) if manifest else None
+    of = reported_version(manifest.version) if manifest else None
     to = parse_version(version)
     if of is None or to is None:
         return ""

@@ -88,6 +88,11 @@ class TestCompare:
         assert "use Hash" in trial.why_not("3.4.33")
         assert "use Hash" in trial.why_not("what")
 
+    def test_no_backup_of_a_private_build_could_be_verified(self) -> None:
+        """All runs of its schedule failed, and their files were deleted as those of failed runs."""
+        assert trial.why_not("3.6.14-acme.1") == ""
+        assert "use Hash" in trial.why_not("3.4.33-acme.1")
+
 
 class TestTheJob:
     def job(self, case: str = "coreos", **changes: Any) -> dict[str, Any]:
@@ -333,6 +338,17 @@ class TestThePasses:
         pod = world.kube.live(JOBS, VERIFICATION)["spec"]["template"]["spec"]
         assert pod["initContainers"][1]["image"] == "mirror.example/etcd:v3.7.3"
         assert pod["imagePullSecrets"] == [{"name": "mirror"}]
+
+    async def test_the_image_of_a_private_build_has_the_number_as_its_tag(self) -> None:
+        world = World()
+        world.declare(verify="Restore")
+        await world.settle()
+        world.run_pod(message=outcome.serialise(replace(MADE, version="3.6.14-acme.1")))
+        world.end_job()
+        await world.settle()
+
+        pod = world.kube.live(JOBS, VERIFICATION)["spec"]["template"]["spec"]
+        assert pod["initContainers"][1]["image"] == "quay.io/coreos/etcd:v3.6.14"
 
     async def test_once_it_is_over_it_needs_no_request(self) -> None:
         world = await self.stored()

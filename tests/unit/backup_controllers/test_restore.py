@@ -157,6 +157,15 @@ async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> 
     assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["version"] == "3.5.32"
 
 
+async def test_a_cluster_that_ran_a_private_build_could_not_be_recreated(world: World) -> None:
+    """Its version was the one that its members had reported, which no EtcdCluster may have."""
+    await world.settle()
+    world.end(Described({"size": 3}, "3.6.14-acme.1", 42))
+    await world.settle()
+
+    assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["version"] == "3.6.14"
+
+
 async def test_an_existing_cluster_is_never_touched(world: World) -> None:
     metadata = {"namespace": "default", "name": "c"}
     world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})

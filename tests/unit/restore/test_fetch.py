@@ -81,6 +81,20 @@ async def test_a_backup_within_the_quota_is_fetched(stores: Path) -> None:
     assert found.stat().st_size == SIZE + hashlib.sha256().digest_size
 
 
+@pytest.mark.parametrize("version", ["3.7.3", "3.7.3-acme.1"])
+async def test_a_cluster_was_replaced_by_data_of_a_newer_private_build(
+    stores: Path, version: str
+) -> None:
+    """Its members reported a suffix, so the version of its backup was not compared. The restored
+    etcd did not run, and the cluster that had served was gone."""
+    beside(stores, 5, version)
+
+    with pytest.raises(Refused) as refused:
+        await fetched(replace(ordered(), version="3.6.14"), stores)
+
+    assert "the backup is of etcd 3.7.3, which etcd 3.6.14 cannot run" in str(refused.value)
+
+
 async def test_a_backup_that_would_raise_an_alarm_is_refused_before_it_is_read(
     stores: Path,
 ) -> None:
@@ -101,10 +115,10 @@ def test_a_database_as_large_as_the_quota_takes_no_write_either(size: int, fits:
     assert (over_quota(size, MIB) == "") is fits
 
 
-def beside(stores: Path, revision: int) -> None:
+def beside(stores: Path, revision: int, version: str = "3.7.3") -> None:
     data = (stores / STORE.key).read_bytes()
     sha256, made = hashlib.sha256(data).hexdigest(), "2026-01-01T00:00:00Z"
-    told = Manifest("0a", revision, "3.7.3", len(data), sha256, made, "ns/b", "uid-b")
+    told = Manifest("0a", revision, version, len(data), sha256, made, "ns/b", "uid-b")
     (stores / names.manifest_of(STORE.key)).write_bytes(manifests.serialise(told))
 
 

@@ -143,8 +143,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "is_own or (told.owner_uid is None and",
-        "is_own or (told.owner_uid == '-' and",
+        "(told.owner_uid == order.owner_uid and not told.finished)",
+        "not told.finished",
+        "what another object has not finished is deleted, although it may be whole",
+    ),
+    Mutant(
+        _PRUNING,
+        "return told.owner_uid is None or",
+        "return told.owner_uid == '-' or",
         "backups of the coreos operator are never deleted",
     ),
     Mutant(
@@ -245,8 +251,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "whose(sink, key, undecided=False)",
-        "whose(sink, key)",
+        "told.owner_uid == order.owner_uid and told.finished",
+        "told.owner_uid == order.owner_uid",
         "tries that failed take the places of backups that were proven",
     ),
     # When, and how often.

@@ -2,8 +2,8 @@
 
 Two objects may store backups below one path, from this or another Kubernetes cluster: the UID in
 the manifest says whose a backup is. A backup without a manifest is from the coreos operator, or
-from a try that failed after the upload, or its manifest is about to be written. It does not count
-as one of `maxBackups`, and is left alone for a day.
+from a try that failed after the upload, or its manifest is about to be written. Neither that nor an
+unfinished one of the same object counts as one of `maxBackups`, and both are left alone for a day.
 """
 
 from __future__ import annotations
@@ -39,19 +39,24 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
             return 0
         day_before = _day_before(names.moment_of(path, made))
         async for key, told in _owners(sink, found):
-            is_own = told.owner_uid == order.owner_uid
+            is_own = told.owner_uid == order.owner_uid and told.finished
             is_last = is_own and told.cluster_id not in clusters
             if is_own:
                 clusters.add(told.cluster_id)
             if kept < order.keep:
                 kept += is_own
             elif not (is_last or key in (order.spare, made)) and (
-                is_own or (told.owner_uid is None and names.moment_of(path, key) < day_before)
+                is_own or (_is_left(order, told) and names.moment_of(path, key) < day_before)
             ):
                 # The manifest first: backups are found by their own keys, even if this ends early.
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1
     return deleted
+
+
+def _is_left(order: Order, told: Whose) -> bool:
+    """Whether nobody may be left to finish the backup: it has no manifest, or is this object's."""
+    return told.owner_uid is None or (told.owner_uid == order.owner_uid and not told.finished)
 
 
 def _day_before(moment: str) -> str:
@@ -63,6 +68,6 @@ async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose
     """Yields each key with what its manifest says of the object that made the backup."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
-        owners = await asyncio.gather(*(whose(sink, key, undecided=False) for key in some))
+        owners = await asyncio.gather(*(whose(sink, key) for key in some))
         for one in zip(some, owners, strict=True):
             yield one

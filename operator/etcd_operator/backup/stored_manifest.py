@@ -39,9 +39,11 @@ class Whose:
     """What is known of the object that made a backup."""
 
     owner_uid: str | None
-    """UNREADABLE if it is unknown; None if there is no manifest that counts."""
+    """UNREADABLE if it is unknown; None if there is no manifest."""
     cluster_id: str = ""
     """ID of the etcd cluster that was backed up; empty if unknown."""
+    finished: bool = True
+    """Whether the backup came to its end, as far as its manifest says."""
 
 
 async def owner_of(sink: Sink, key: str) -> str | None:
@@ -49,17 +51,12 @@ async def owner_of(sink: Sink, key: str) -> str | None:
     return (await whose(sink, key)).owner_uid
 
 
-async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
-    """Reads from the manifest who made the backup `key`. Raises StoreFailed.
-
-    Args:
-        undecided: whether the manifest of a backup that did not come to its end counts.
-    """
+async def whose(sink: Sink, key: str) -> Whose:
+    """Reads from the manifest who made the backup `key`. Raises StoreFailed."""
     try:
         told = await read_manifest(sink, key)
     except Undecided as error:
-        owner = error.owner_uid if undecided else None
-        return Whose(owner if error.owner_uid else UNREADABLE, error.cluster_id)
+        return Whose(error.owner_uid or UNREADABLE, error.cluster_id, finished=False)
     except BadManifest as error:
         log.warning("the backup %s is left alone: %s", key, error)
         return Whose(UNREADABLE)

@@ -168,6 +168,20 @@ async def test_a_backup_that_another_object_is_about_to_finish_stays(folder: Fol
     assert all((folder.root / one).exists() for one in theirs)
 
 
+async def test_an_unfinished_backup_of_another_object_was_deleted_after_a_day(
+    folder: Folder,
+) -> None:
+    """Its cluster was lost while it was read back. It was whole, and the last one of that cluster,
+    which had the same path in another namespace."""
+    theirs = folder.fail(1, owner="uid-other")
+    made = [folder.put(day) for day in (2, 3, 4)]
+
+    assert await folder.prune(made[-1]) == 1
+
+    assert folder.days() == [1, 3, 4]
+    assert (folder.root / theirs).exists()
+
+
 async def test_a_failed_backup_is_deleted_in_the_end(folder: Folder) -> None:
     folder.put(1, None)
     folder.fail(1, hour=1)

@@ -148,6 +148,12 @@ MUTANTS: Final = [
         "what another object has not finished is deleted, although it may be whole",
     ),
     Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            await spare_history(self._order, self._sink, cluster_id)\n            old",
+        "            old",
+        "the last backup of another cluster, stored during the upload, is replaced",
+    ),
+    Mutant(
         _PRUNING,
         "return told.owner_uid is None or",
         "return told.owner_uid == '-' or",

@@ -229,13 +229,15 @@ class Backup:
     async def _withdraw(self, key: str, cluster_id: str) -> None:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
-        The manifest is not deleted, as the credentials may permit neither deletes nor reads.
+        The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
+        Spared if something that must stay has been stored there during the upload.
         """
         if self._order.stamped:
             await self._look_for_another(key)
             return
         old = Whose(UNREADABLE)
         with contextlib.suppress(StoreFailed):
+            await spare_history(self._order, self._sink, cluster_id)
             old = await whose(self._sink, key)
         if old.owner_uid is not None:
             own = self._order.owner_uid

@@ -141,7 +141,7 @@ async def test_a_backup_about_to_replace_one_of_another_object_is_left_alone(
     folder.put("etcd", "uid-other")
     if not beside:
         (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "0a")
 
     assert await folder.remove() == Removed(0)
     assert "etcd" in folder.files()

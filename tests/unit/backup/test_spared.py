@@ -191,6 +191,32 @@ async def test_anything_else_is_replaced(root: Path, beside: bytes | None) -> No
     assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == OURS
 
 
+@pytest.mark.parametrize(
+    ("theirs", "changes"),
+    [(ANOTHERS, {}), (OURS, {"brought_back": True}), (OURS, {"scheduled": True})],
+)
+async def test_a_backup_that_had_come_during_the_upload_was_replaced(
+    root: Path, monkeypatch: pytest.MonkeyPatch, theirs: str, changes: dict[str, bool]
+) -> None:
+    """Two clusters had one path and were backed up at the same hour. The one of the slower upload
+    looked before it and not after it, and the last backup of the other cluster was gone."""
+
+    class Slow(Etcd):
+        async def snapshot(self, _: Member) -> AsyncIterator[bytes]:
+            yield self.data[:2048]
+            put(root, of(theirs, "uid-c"))
+            yield self.data[2048:]
+
+    monkeypatch.setattr(process, "Source", Slow)
+    said = await backed_up(root, **changes)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    beside = manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert (beside.owner_uid, beside.cluster_id) == ("uid-c", theirs)
+
+
 class Interrupting(Sink):
     """A store in which something else happens once the file is written."""
 

@@ -233,9 +233,9 @@ class Schedules:
         self._metrics.schedule(
             key,
             on=not seen.schedule.suspend,
-            last_run=schedule_status.last_succeeded(record, seen.made),
+            last_run=schedule_status.last_succeeded(record, seen),
             succeeded=seconds(told.get("lastSuccessfulTime")),
-            verified=seconds(schedule_status.last_verified(seen.made)),
+            verified=seconds(schedule_status.last_verified(seen, rfc3339)),
             missed=record.missed,
         )
 

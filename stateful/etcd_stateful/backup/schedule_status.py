@@ -1,11 +1,17 @@
-"""The status of an EtcdBackupSchedule: its last and next runs, their backups, and missed runs."""
+"""The status of an EtcdBackupSchedule: its last and next runs, their backups, and missed runs.
+
+Times that are still to come were noted by a clock that was ahead for a while. Until they are over,
+nothing there counts as the last run or the last success: it would hide that the real runs fail.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
+from etcd_stateful.backup.plan import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
 from etcd_stateful.backup.schedules import Miss, ObservedSchedule, Record
 
@@ -51,14 +57,14 @@ def render(
     now: str,
 ) -> dict[str, Any]:
     """The whole status. Fields that this pass has no news of stay as they are."""
-    newest = sorted(seen.made, key=lambda one: -one.moment)
+    newest, past = sorted(seen.made, key=lambda one: -one.moment), _newest_first(seen)
     told: dict[str, Any] = {
         "countedUntil": written(record.counted_until),
         "observedTimes": seen.schedule.times,
         "missedRuns": record.missed,
         "backups": [_listed(one, written) for one in newest[:MOST_LISTED]],
     }
-    told |= others(body, newest)
+    told |= others(body, past)
     if running := [one.name for one in newest if one.state == "running" and not one.deleting]:
         told["active"] = running[0]
     if not seen.schedule.suspend:
@@ -66,9 +72,9 @@ def render(
     times = {"lastScheduleTime": record.last_made, "lastMissedTime": record.last_missed}
     told |= {key: written(value) for key, value in times.items() if value is not None}
     before = str((body.get("status") or {}).get("lastSuccessfulTime") or "")
-    if succeeded := max([before, *(one.over for one in newest)]):
+    if succeeded := _latest([before, *(one.over for one in newest)], seen, written):
         told["lastSuccessfulTime"] = succeeded
-    said = [_accepted(), _scheduled(seen, written), *_last(record, newest, miss)]
+    said = [_accepted(), _scheduled(seen, written), *_last(_past(record, seen), past, miss)]
     return status.of_schedule(body, told, [*said, _retained(seen)], now)
 
 
@@ -80,26 +86,47 @@ def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, 
     return {"otherBackups": found} if found else {}
 
 
-def last_succeeded(record: Record, made: Iterable[ScheduledBackup]) -> bool | None:
+def last_succeeded(record: Record, seen: Seen) -> bool | None:
     """Whether the last finished run stored a backup; False if a later run was missed, and None if
     there was no run yet."""
-    if _missed_last(record):
+    if _missed_last(_past(record, seen)):
         return False
-    over = max((one for one in made if one.state != "running"), key=_moment, default=None)
+    over = next((one for one in _newest_first(seen) if one.state != "running"), None)
     return None if over is None else over.state == "stored"
 
 
-def last_verified(made: Iterable[ScheduledBackup]) -> str:
+def last_verified(seen: Seen, written: Written) -> str:
     """When the newest verified backup was stored, RFC 3339; empty if there is none."""
-    return max((one.over for one in made if one.verified), default="")
+    return _latest([one.over for one in seen.made if one.verified], seen, written)
+
+
+def _latest(times: Iterable[str], seen: Seen, written: Written) -> str:
+    """The latest of these times, RFC 3339, that is not still to come; empty if there is none."""
+    now = written(_now(seen))
+    return max((one for one in times if one <= now), default="")
+
+
+def _newest_first(seen: Seen) -> list[ScheduledBackup]:
+    """The backups, newest first, and last of all those for a time that is still to come."""
+    now = _now(seen)
+    return sorted(seen.made, key=lambda one: (one.moment > now, -one.moment))
+
+
+def _past(record: Record, seen: Seen) -> Record:
+    """The record without times that are still to come."""
+    now = _now(seen)
+    moments = [record.last_made or 0, *(one.moment for one in seen.made)]
+    made = max((one for one in moments if 0 < one <= now), default=None)
+    missed = record.last_missed if (record.last_missed or 0) <= now else None
+    return replace(record, last_made=made, last_missed=missed)
+
+
+def _now(seen: Seen) -> float:
+    return seen.now + CLOCKS_DIFFER
 
 
 def _missed_last(record: Record) -> bool:
     return (record.last_missed or 0) > (record.last_made or 0)
-
-
-def _moment(one: ScheduledBackup) -> int:
-    return one.moment
 
 
 def _listed(one: ScheduledBackup, written: Written) -> dict[str, Any]:

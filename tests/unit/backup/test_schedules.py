@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
 from etcd_stateful.backup import retention, schedule_status, schedules
 from etcd_stateful.backup.deletion import FINALIZER
@@ -513,8 +514,8 @@ class TestMeasured:
     ) -> None:
         record = replace(RECORD, last_made=made_at, last_missed=missed_at)
 
-        assert schedule_status.last_succeeded(record, there) is expected
-        assert schedule_status.last_succeeded(record, reversed(there)) is expected
+        for some in (there, there[::-1]):
+            assert schedule_status.last_succeeded(record, seen(made=some)) is expected
 
     def test_the_newest_that_was_verified_and_none_that_was_not(self) -> None:
         there = [
@@ -523,5 +524,5 @@ class TestMeasured:
             made(30, over="2026-11-21T03:30:00Z"),
         ]
 
-        assert schedule_status.last_verified(there) == "2026-11-21T03:20:00Z"
-        assert schedule_status.last_verified(there[2:]) == ""
+        for some, newest in ((there, "2026-11-21T03:20:00Z"), (there[2:], "")):
+            assert schedule_status.last_verified(seen(made=tuple(some)), rfc3339) == newest

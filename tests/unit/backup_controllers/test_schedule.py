@@ -223,6 +223,46 @@ async def test_a_clock_that_was_ahead_is_not_waited_for(
     assert world.backups() == ["03:00", "03:01", "03:02", then]
 
 
+class TestAfterAClockThatWasAhead:
+    """One run was made and named for a time that is weeks ahead. Until then it counted as the last
+    one, and its success was reported, although each real run failed."""
+
+    async def been_ahead(self, world: World) -> None:
+        await world.runs("03:00")
+        world.clock.now += 40 * 86400 + 600
+        await world.settle()
+        world.end("03:10")
+        await world.settle()
+        world.clock.now -= 40 * 86400 + 600
+
+    async def test_runs_that_fail_were_reported_as_a_success(self, world: World) -> None:
+        await self.been_ahead(world)
+        await world.runs("03:01", good=False)
+
+        assert world.condition()["reason"] == "Failed"
+        assert world.gauge("last_run_succeeded") == 0
+
+        await world.runs("03:02")
+        assert world.condition()["reason"] == "Stored"
+        assert world.gauge("last_run_succeeded") == 1
+
+    async def test_a_run_that_is_missed_was_reported_as_a_success(self, world: World) -> None:
+        await self.been_ahead(world)
+        await world.until("03:02:00")
+
+        assert world.condition()["reason"] == "StillRunning"
+        assert world.gauge("last_run_succeeded") == 0
+
+    async def test_the_last_success_lay_in_the_future(self, world: World) -> None:
+        """No alert by age was ever raised."""
+        await self.been_ahead(world)
+        await world.runs("03:01", good=False)
+
+        assert world.status["lastSuccessfulTime"] < "2026-11-22"
+        for one in ("last_success_timestamp_seconds", "last_verified_timestamp_seconds"):
+            assert (world.gauge(one) or 0) <= world.clock.now
+
+
 async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World) -> None:
     """Its text was copied into the status, which the API server refused because it was too long for
     a time."""

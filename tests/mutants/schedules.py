@@ -267,8 +267,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        "(one for one in made if not one.deleting), key",
-        "(one for one in made), key",
+        "if not one.deleting and one.moment <= until)",
+        "if one.moment <= until)",
         "a backup that is on its way out is counted among those that stay",
+    ),
+    Mutant(
+        _RETENTION,
+        "if not one.deleting and one.moment <= until)",
+        "if not one.deleting)",
+        "after a clock was ahead, each new backup is deleted",
     ),
 ]

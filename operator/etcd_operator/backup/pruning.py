@@ -30,14 +30,17 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
 
     It never deletes `made`, nor the newest backup of an etcd cluster. If a cluster was lost and
     recreated under the same name, its backups must not displace the one that is to be restored.
+    Backups that are named for later than `made` stay and do not count: the clock was ahead when
+    they were made, or is behind now.
     """
     path, kept, deleted = order.store.key, 0, 0
     clusters: set[str] = set()
     async with asyncio.timeout(SECONDS):
-        found = names.newest_first(path, await sink.names(f"{path}_v"))
+        every, now = await sink.names(f"{path}_v"), names.moment_of(path, made)
+        found = [key for key in names.newest_first(path, every) if _is_past(path, key, now)]
         if len(found) <= order.keep:
             return 0
-        day_before = _day_before(names.moment_of(path, made))
+        day_before = _day_before(now)
         async for key, told in _owners(sink, found):
             is_own = told.owner_uid == order.owner_uid and told.finished
             is_last = is_own and told.cluster_id not in clusters
@@ -52,6 +55,10 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1
     return deleted
+
+
+def _is_past(path: str, key: str, now: str) -> bool:
+    return names.moment_of(path, key) <= now
 
 
 def _is_left(order: Order, told: Whose) -> bool:

@@ -6,6 +6,9 @@ newest stored and the newest verified backup are never deleted: backups that fai
 not use up the last good one. Of failed backups the last few are kept for diagnosis. Most failed
 backups have stored nothing, so no Job contacts the store, which may be down. A backup that was
 stored and could not be proven is deleted with its object.
+
+A backup for a time that is still to come was made while a clock was ahead, or the clock is behind
+now. Until that time it is not deleted, and takes no other backup's place.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Final
 
 from etcd_stateful.api.schedule import Retention
 from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.plan import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 FAILED_KEPT: Final = 3
@@ -59,7 +63,9 @@ def not_kept(
     """The backups that retention does not keep."""
     if not retention.limited:
         return []
-    here = sorted((one for one in made if not one.deleting), key=lambda one: -one.moment)
+    until = now + CLOCKS_DIFFER
+    past = (one for one in made if not one.deleting and one.moment <= until)
+    here = sorted(past, key=lambda one: -one.moment)
     stored = [one for one in here if one.state == "stored"]
     failed = [one for one in here if one.state == "failed"]
     verified = [one for one in stored if one.verified]

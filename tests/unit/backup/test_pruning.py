@@ -92,6 +92,19 @@ async def test_the_newest_stays_although_the_clock_is_behind(folder: Folder) -> 
     assert folder.days() == [1, 10, 11]
 
 
+async def test_backups_of_a_clock_that_was_ahead_used_up_the_places_of_all_later_ones(
+    folder: Folder,
+) -> None:
+    """By their names they were the newest for weeks, and beside them only the last two stayed."""
+    for day in (28, 29, 30):
+        folder.put(day)
+    made = [folder.put(day) for day in (1, 2, 3, 4)]
+
+    assert await folder.prune(made[-1], keep=3) == 1
+
+    assert folder.days() == [2, 3, 4, 28, 29, 30]
+
+
 async def test_the_last_verified_backup_stays(folder: Folder) -> None:
     made = [folder.put(day) for day in (1, 2, 3, 4)]
 

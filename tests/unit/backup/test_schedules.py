@@ -313,6 +313,29 @@ class TestRetention:
 
         assert self.gone(Retention(days=7), *there, wrong, now=ahead) == [NOON - 8 * day]
 
+    @pytest.mark.parametrize("made_at", [NOON - 100, NOON + 365 * 86400])
+    def test_each_new_backup_was_deleted_after_the_clocks_of_all_nodes_had_been_ahead(
+        self, made_at: int
+    ) -> None:
+        """For a few hours, and by a year: until then the backups of these hours were the newest."""
+        wrong = [made(NOON + 365 * 86400 + n, created=made_at + n) for n in (1, 2, 3)]
+        there = [made(NOON - age, created=NOON - age) for age in (1, 2, 3, 4)]
+
+        assert self.gone(Retention(3), *there, *wrong) == [NOON - 4]
+        later = self.gone(Retention(3), *there, *wrong, now=NOON + 366 * 86400)
+        assert later[:3] == [NOON - 4, NOON - 3, NOON - 2], "their time has come"
+
+    def test_the_newest_real_verified_backup_stays_after_a_clock_was_ahead(self) -> None:
+        wrong = made(NOON + 86400, created=NOON + 86400, verified=True)
+        proven = made(10, created=10, verified=True)
+
+        assert self.gone(Retention(1), made(5), proven, made(20), wrong) == [5]
+
+    def test_a_clock_that_is_behind_deletes_none_of_what_seems_to_be_still_to_come(self) -> None:
+        there = [made(NOON + n * 3600, created=NOON + n * 3600) for n in range(-4, 24)]
+
+        assert self.gone(Retention(3), *there) == [NOON - n * 3600 for n in (4, 3)]
+
     def test_a_clock_of_the_api_server_that_jumps_ahead_does_not_make_it_old_either(self) -> None:
         day = 86400
         there = [made(NOON - age * day, created=NOON - age * day) for age in (8, 6, 1)]

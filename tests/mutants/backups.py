@@ -251,6 +251,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/restores.py",
+        "if waited >= GIVE_UP_SECONDS and _is_told(body):",
+        "if False:",
+        "a forgotten restore is carried out by an operator that was away, before it is given up",
+    ),
+    Mutant(
+        "backup/status.py",
+        'if one["type"] != "Complete" or not interrupted or said.status == "True":',
+        "if True:",
+        "a restore is never given up, as the API server fails now and then",
+    ),
+    Mutant(
+        "backup/restores.py",
         'return _for_a_day(seen, said) if "generation" in told else said',
         "return said",
         "a restore that waited for a node replaces months later what was written since",

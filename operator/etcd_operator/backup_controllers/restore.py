@@ -32,7 +32,7 @@ from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.objects import reading
-from etcd_operator.timestamps import rfc3339, seconds_since
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
@@ -104,24 +104,18 @@ class Restores:
 
     async def _look(self, body: Json, restore: EtcdRestore) -> ObservedRestore:
         stored: Json = body.get("status") or {}
+        waited = reading.since_transition(body, "Complete", self._wall_clock())
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
             secret = self._finder.known(
                 SECRETS, restore.namespace, naming.start_secret(restore.name)
             )
-            seen = ObservedRestore(
-                restore, stored, _target_cluster(cluster, secret), waited=self._waited(stored)
-            )
+            seen = ObservedRestore(restore, stored, _target_cluster(cluster, secret), waited=waited)
             return await self._with_backup(seen)
         name = naming.backup_job(restore.name, restores.description_run(restore).id)
         job = await self._jobs.find(restore, name)
-        seen = ObservedRestore(restore, stored, job=job, waited=self._waited(stored))
+        seen = ObservedRestore(restore, stored, job=job, waited=waited)
         return await self._with_backup(seen) if job is None else seen
-
-    def _waited(self, stored: Json) -> float:
-        conditions = {one["type"]: one for one in stored.get("conditions") or ()}
-        told = conditions.get("Complete") or {}
-        return seconds_since(told.get("lastTransitionTime"), self._wall_clock())
 
     async def _with_backup(self, seen: ObservedRestore) -> ObservedRestore:
         """Adds the EtcdBackup that the spec names, if it names one."""

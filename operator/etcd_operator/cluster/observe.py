@@ -282,7 +282,8 @@ class Observer:
     def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
         """The restore in place that the EtcdRestore of the same name asks for."""
         known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
-        return restores.replacing(known)
+        waited = reading.since_transition(known, "Complete", self._wall_clock()) if known else 0.0
+        return restores.replacing(known, waited)
 
     def _pods(
         self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]

@@ -233,6 +233,13 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
     }
 
 
+def since_transition(body: Object, kind: str, now: float) -> float:
+    """Seconds since the last transition of a condition in the status; 0 if there is none."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    times = (one.get("lastTransitionTime") for one in conditions if one.get("type") == kind)
+    return seconds_since(next(times, None), now)
+
+
 def _member_record(metadata: Object) -> tuple[MemberRecord | None, str]:
     try:
         return load_member(metadata.get("annotations") or {}), ""

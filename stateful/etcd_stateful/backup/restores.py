@@ -42,6 +42,9 @@ SLOW_SECONDS: Final = 30.0
 GIVE_UP_SECONDS: Final = 86400.0
 """How long an EtcdRestore may be blocked for one reason before it fails."""
 
+PASS_FAILED: Final = ("Refused", "StepFailed")
+"""Reasons of `Complete` that are about the API server, not about the restore."""
+
 HELD: Final = "Held"
 FAILED: Final = "Failed"
 WORKING: Final = "Working"
@@ -124,15 +127,32 @@ def is_over(body: Mapping[str, Any]) -> bool:
     return said.get("succeeded") is False and said.get("observedGeneration") == generation
 
 
-def replacing(body: Mapping[str, Any] | None) -> EtcdRestore | None:
-    """The EtcdRestore, if it asks to replace an existing cluster and is not over; else None."""
+def replacing(body: Mapping[str, Any] | None, waited: float = 0.0) -> EtcdRestore | None:
+    """The EtcdRestore, if it asks to replace an existing cluster and is not over; else None.
+
+    Args:
+        waited: seconds since `Complete` took its reason.
+    """
     if body is None or "deletionTimestamp" in body["metadata"] or is_over(body):
+        return None
+    if waited >= GIVE_UP_SECONDS and _is_told(body):
         return None
     try:
         restore = parse_restore(body)
     except RefusedRestore:
         return None
     return restore if restore.replaces is not None else None
+
+
+def _is_told(body: Mapping[str, Any]) -> bool:
+    """Whether `Complete` is about the present spec. If that was long ago, the restore is about to
+    be given up, which must not depend on which object an operator looks at first."""
+    generation = body["metadata"].get("generation")
+    conditions: Sequence[Mapping[str, Any]] = (body.get("status") or {}).get("conditions") or ()
+    return any(
+        (one["type"], one.get("observedGeneration")) == ("Complete", generation)
+        for one in conditions
+    )
 
 
 def description_run(restore: EtcdRestore) -> Run:

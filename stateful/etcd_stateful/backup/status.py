@@ -9,7 +9,7 @@ from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.outcome import Progress, Stored, Verified
 from etcd_stateful.backup.plan import Run, WriteStatus
-from etcd_stateful.backup.restores import WriteRestoreStatus
+from etcd_stateful.backup.restores import PASS_FAILED, WriteRestoreStatus
 from etcd_stateful.condition_times import with_times
 
 LONGEST: Final = 2048
@@ -82,14 +82,25 @@ def of_restore(
     """The whole status of an EtcdRestore. After an edit, or with another reason, the times of its
     conditions start over, because it fails a day after them (`restores.GIVE_UP_SECONDS`)."""
     stored: Mapping[str, Any] = body.get("status") or {}
-    generation, reasons = body["metadata"].get("generation", 0), ("SpecAccepted", said.reason)
+    generation = body["metadata"].get("generation", 0)
     of_now = [
-        one
+        kept
         for one in stored.get("conditions") or ()
-        if one.get("observedGeneration") == generation and one.get("reason") in reasons
+        if one.get("observedGeneration") == generation and (kept := _of_same_wait(one, said))
     ]
     conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
     return _with({**body, "status": {"conditions": of_now}}, status, conditions, now)
+
+
+def _of_same_wait(one: Mapping[str, Any], said: Say) -> Mapping[str, Any] | None:
+    """The condition, if its time goes on; None if it starts over. It goes on over a pass that has
+    failed, whatever the restore waits for before and after that."""
+    if one.get("reason") in ("SpecAccepted", said.reason):
+        return one
+    interrupted = not {one.get("reason"), said.reason}.isdisjoint(PASS_FAILED)
+    if one["type"] != "Complete" or not interrupted or said.status == "True":
+        return None
+    return {**one, "status": said.status}
 
 
 def of_schedule(

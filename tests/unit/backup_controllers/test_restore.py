@@ -763,6 +763,25 @@ class TestInPlace:
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
         assert world.status["reason"].startswith("the cluster has not seen the edited spec")
 
+    @pytest.mark.parametrize("waits", ["Held", "Working"])
+    async def test_an_api_server_that_fails_now_and_then_started_another_day_each_time(
+        self, world: World, waits: str
+    ) -> None:
+        """Something broke for a minute every night, and the restore was never given up."""
+        self.confirm(world)
+        self.tell(world, waits, "all 7 are used")
+        for _ in range(3):
+            assert await world.settle() == 2.0
+            world.clock.now += GIVE_UP_SECONDS // 3
+            world.kube.failures["get EtcdCluster"] = [Rejected("c is forbidden", status=403)]
+            assert await world.settle() == 30.0
+            assert world.condition()["reason"] == "Refused"
+        assert await world.settle() == 2.0
+        assert await world.settle() is None
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+        assert world.status["reason"].startswith("all 7 are used. This has not changed for a day")
+
     async def test_waiting_for_something_else_starts_another_day(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         await world.settle()

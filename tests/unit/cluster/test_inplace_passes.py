@@ -16,6 +16,8 @@ from etcd_operator.kube.api import (
     Json,
 )
 from etcd_operator.kube.store import Owner, owners_of
+from etcd_operator.timestamps import rfc3339
+from etcd_stateful.backup.restores import GIVE_UP_SECONDS
 
 
 def restore(cluster_id: str) -> Json:
@@ -103,6 +105,26 @@ async def test_a_restore_that_names_another_id_needs_no_request(bench: Bench) ->
     await passes(bench, 5)
 
     assert bench.kube.writes() == before
+
+
+async def test_a_restore_that_nobody_remembered_began_when_the_operator_was_back(
+    bench: Bench,
+) -> None:
+    """What had kept it was gone, and months of writes with it. Both passes began at once: the one
+    over the cluster carried it out before the other gave it up."""
+    waiting = restore(bench.status["clusterID"])
+    held = {"type": "Complete", "status": "False", "reason": "Held", "observedGeneration": 1}
+    held["lastTransitionTime"] = rfc3339(bench.clock.now)
+    bench.kube.put(ETCD_RESTORES, waiting | {"status": {"conditions": [held]}})
+    bench.clock.now += GIVE_UP_SECONDS
+    await passes(bench)
+
+    assert bench.kube.find(JOBS, "a-restore") is None
+    assert claims(bench) == [f"data-a-{one}" for one in range(3)]
+    waiting["metadata"]["generation"] = 2
+    bench.kube.put(ETCD_RESTORES, waiting | {"status": {"conditions": [held]}})
+    await passes(bench)
+    assert bench.kube.find(JOBS, "a-restore") is not None, "it was edited"
 
 
 async def test_a_failed_job_is_reported_and_deleted_once_the_restore_says_so(bench: Bench) -> None:

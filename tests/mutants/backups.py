@@ -149,7 +149,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "            await spare_history(self._order, self._sink, cluster_id)\n            old",
+        "            await check_overwrite(self._order, self._sink, cluster_id)\n            old",
         "            old",
         "the last backup of another cluster, stored during the upload, is replaced",
     ),

@@ -186,8 +186,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "going = None if schedule.suspend else retention.decide",
-        "going = retention.decide",
+        "if not schedule.suspend and (",
+        "if (",
         "suspended, it deletes",
     ),
     # Whose.
@@ -211,7 +211,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHELL,
-        "if schedules.decide(fresh) != step:",
+        "if schedules.decide(replace(fresh, read=seen.read)) != step:",
         "if False:",
         "by an old view the last verified backup is deleted",
     ),
@@ -270,6 +270,12 @@ MUTANTS: Final = [
         "if not one.deleting and one.moment <= until)",
         "if one.moment <= until)",
         "a backup that is on its way out is counted among those that stay",
+    ),
+    Mutant(
+        _RETENTION,
+        "if read.isdisjoint((one.name, one.location))",
+        "",
+        "a backup is deleted that a restore is about to read",
     ),
     Mutant(
         _RETENTION,

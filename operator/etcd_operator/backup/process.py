@@ -237,7 +237,7 @@ class Backup:
             return
         old = Whose(UNREADABLE)
         with contextlib.suppress(StoreFailed):
-            await spare_history(self._order, self._sink, cluster_id)
+            await check_overwrite(self._order, self._sink, cluster_id)
             old = await whose(self._sink, key)
         if old.owner_uid is not None:
             own = self._order.owner_uid

@@ -10,11 +10,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from etcd_operator.backup_controllers.cron import Calendar, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
     ETCD_SCHEDULES,
     REJECTED_SECONDS,
     Conflict,
@@ -23,6 +26,7 @@ from etcd_operator.kube.api import (
     KubeError,
     Kubernetes,
     Rejected,
+    Resource,
     Unavailable,
     refused_in_words,
 )
@@ -34,7 +38,7 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
-from etcd_stateful.backup import schedule_status, schedules
+from etcd_stateful.backup import in_use, schedule_status, schedules
 from etcd_stateful.backup.retention import DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, ObservedSchedule, Record, WriteStatus
@@ -104,11 +108,14 @@ class Schedules:
     ) -> float | None:
         seen = self._look(body, schedule, calendar, self._known(schedule))
         step = schedules.decide(seen)
+        if isinstance(step, DeleteBackup):
+            seen = replace(seen, read=self._read(schedule.namespace))
+            step = schedules.decide(seen)
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
         if isinstance(step, DeleteBackup):
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
-            if schedules.decide(fresh) != step:
+            if schedules.decide(replace(fresh, read=seen.read)) != step:
                 return AGAIN_SECONDS
         return await self._do(schedule, step)
 
@@ -119,6 +126,16 @@ class Schedules:
     async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
         selector = f"{naming.SCHEDULE_UID}={schedule.uid}"
         return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
+
+    def _read(self, namespace: str) -> frozenset[str]:
+        """What restores read in this namespace."""
+        return in_use.read_from(
+            self._all(ETCD_RESTORES, namespace), self._all(ETCD_CLUSTERS, namespace)
+        )
+
+    def _all(self, kind: Resource, namespace: str) -> list[Json]:
+        keys = (key for key in self._store.keys(kind) if key[0] == namespace)
+        return [one for key in keys if (one := self._store.get(kind, *key))]
 
     def _look(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]

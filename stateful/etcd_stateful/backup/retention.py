@@ -41,11 +41,19 @@ class DeleteBackup:
 
 
 def decide(
-    retention: Retention, made: tuple[ScheduledBackup, ...], now: float
+    retention: Retention,
+    made: tuple[ScheduledBackup, ...],
+    now: float,
+    read: frozenset[str] = frozenset(),
 ) -> DeleteBackup | None:
-    """The next step, for the oldest backup that retention does not keep; None if there is none."""
+    """The next step, for the oldest backup that retention does not keep; None if there is none.
+
+    Args:
+        read: names and locations of backups that restores read. These stay until that is over.
+    """
     leaving = sum(one.deleting for one in made)
-    going = not_kept(retention, made, now)
+    every = not_kept(retention, made, now)
+    going = [one for one in every if read.isdisjoint((one.name, one.location))]
     if not going or leaving >= MOST_LEAVING:
         return None
     one = min(going, key=lambda each: each.moment)

@@ -86,7 +86,7 @@ def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, 
     return {"otherBackups": found} if found else {}
 
 
-def last_succeeded(record: Record, seen: Seen) -> bool | None:
+def last_succeeded(record: Record, seen: ObservedSchedule) -> bool | None:
     """Whether the last finished run stored a backup; False if a later run was missed, and None if
     there was no run yet."""
     if _missed_last(_past(record, seen)):
@@ -95,24 +95,24 @@ def last_succeeded(record: Record, seen: Seen) -> bool | None:
     return None if over is None else over.state == "stored"
 
 
-def last_verified(seen: Seen, written: Written) -> str:
+def last_verified(seen: ObservedSchedule, written: Written) -> str:
     """When the newest verified backup was stored, RFC 3339; empty if there is none."""
     return _latest([one.over for one in seen.made if one.verified], seen, written)
 
 
-def _latest(times: Iterable[str], seen: Seen, written: Written) -> str:
+def _latest(times: Iterable[str], seen: ObservedSchedule, written: Written) -> str:
     """The latest of these times, RFC 3339, that is not still to come; empty if there is none."""
     now = written(_now(seen))
     return max((one for one in times if one <= now), default="")
 
 
-def _newest_first(seen: Seen) -> list[ScheduledBackup]:
+def _newest_first(seen: ObservedSchedule) -> list[ScheduledBackup]:
     """The backups, newest first, and last of all those for a time that is still to come."""
     now = _now(seen)
     return sorted(seen.made, key=lambda one: (one.moment > now, -one.moment))
 
 
-def _past(record: Record, seen: Seen) -> Record:
+def _past(record: Record, seen: ObservedSchedule) -> Record:
     """The record without times that are still to come."""
     now = _now(seen)
     moments = [record.last_made or 0, *(one.moment for one in seen.made)]
@@ -121,7 +121,7 @@ def _past(record: Record, seen: Seen) -> Record:
     return replace(record, last_made=made, last_missed=missed)
 
 
-def _now(seen: Seen) -> float:
+def _now(seen: ObservedSchedule) -> float:
     return seen.now + CLOCKS_DIFFER
 
 

@@ -73,6 +73,8 @@ class ObservedSchedule:
     """The EtcdBackups of this schedule."""
     taken: bool = False
     """Whether an EtcdBackup of somebody else has the name of the run that is due."""
+    read: frozenset[str] = frozenset()
+    """Names and locations of backups that restores read (`in_use.read_from`)."""
     creation_error: str = ""
     """The API server's message, if it refused the EtcdBackup at the last tries."""
 
@@ -152,8 +154,11 @@ def decide(seen: ObservedSchedule) -> Step:
         return WriteStatus(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
-    going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)
-    return going or WriteStatus(record, _after(seen))
+    if not schedule.suspend and (
+        going := retention.decide(schedule.retention, seen.made, seen.now, seen.read)
+    ):
+        return going
+    return WriteStatus(record, _after(seen))
 
 
 def _of_due(seen: ObservedSchedule, due: Due) -> Step:

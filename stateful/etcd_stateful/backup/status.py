@@ -92,7 +92,7 @@ def of_restore(
     return _with({**body, "status": {"conditions": of_now}}, status, conditions, now)
 
 
-def _of_same_wait(one: Mapping[str, Any], said: Say) -> Mapping[str, Any] | None:
+def _of_same_wait(one: Mapping[str, Any], said: WriteRestoreStatus) -> Mapping[str, Any] | None:
     """The condition, if its time goes on; None if it starts over. It goes on over a pass that has
     failed, whatever the restore waits for before and after that."""
     if one.get("reason") in ("SpecAccepted", said.reason):

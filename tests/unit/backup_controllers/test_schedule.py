@@ -12,6 +12,8 @@ from prometheus_client.exposition import generate_latest
 from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, Schedules
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
     ETCD_SCHEDULES,
     EVENTS,
     REJECTED_SECONDS,
@@ -413,6 +415,70 @@ async def test_a_status_that_somebody_emptied_makes_nothing_again(world: World) 
 
     assert world.backups() == ["03:00", "03:01"]
     assert world.status["lastScheduleTime"] == "2026-11-21T03:01:00Z"
+
+
+class TestWhatIsBeingRestored:
+    """The oldest backup was chosen, as from before the damage. The next run of its schedule came
+    before the restore had read it, and it was deleted for good."""
+
+    SOURCES = ("by name", "by place")
+
+    def source(self, world: World, how: str, kind: str) -> Json:
+        if how == "by name":
+            return {"backupRef": {"name": world.name("03:00")}}
+        return {kind: "S3", "s3": {"path": "mybucket/03:00", "awsSecret": "aws"}}
+
+    def is_kept(self, world: World) -> bool:
+        body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        return "deletionPolicy" not in body["spec"] and "deletionTimestamp" not in body["metadata"]
+
+    async def another_run(self, world: World) -> None:
+        """Of the two that there are then, retention keeps one."""
+        oldest = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        oldest["status"]["location"] = "s3://mybucket/03:00"
+        world.kube.put(ETCD_BACKUPS, oldest)
+        await world.runs("03:01")
+
+    @pytest.mark.parametrize("how", SOURCES)
+    async def test_by_an_etcdrestore_stays_until_that_is_over(self, world: World, how: str) -> None:
+        world.declare(retention={"count": 1})
+        await world.runs("03:00")
+        spec = {"etcdCluster": {"name": "c"}, **self.source(world, how, "backupStorageType")}
+        metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
+        world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+        await self.another_run(world)
+        assert self.is_kept(world)
+        assert world.kube.calls["list EtcdBackup"] == 0, "nothing is about to be deleted"
+
+        status = {"succeeded": True}
+        world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec, "status": status})
+        await world.settle()
+        assert not self.is_kept(world)
+
+    @pytest.mark.parametrize("how", SOURCES)
+    async def test_by_a_new_cluster_stays_until_that_serves(self, world: World, how: str) -> None:
+        world.declare(retention={"count": 1})
+        await world.runs("03:00")
+        spec = {"size": 3, "bootstrap": {"restore": self.source(world, how, "storageType")}}
+        cluster: Json = {"metadata": {"namespace": "default", "name": "d", "uid": "d"}}
+        world.kube.put(ETCD_CLUSTERS, cluster | {"spec": spec})
+        await self.another_run(world)
+        assert self.is_kept(world)
+
+        serves = {"conditions": [{"type": "Available", "status": "True"}]}
+        world.kube.put(ETCD_CLUSTERS, cluster | {"spec": spec, "status": serves})
+        await world.settle()
+        assert not self.is_kept(world)
+
+    async def test_in_another_namespace_is_another_backup(self, world: World) -> None:
+        world.declare(retention={"count": 1})
+        await world.runs("03:00")
+        spec = {"etcdCluster": {"name": "c"}, **self.source(world, "by name", "")}
+        metadata = {"namespace": "elsewhere", "name": "c", "uid": "uid-r", "generation": 1}
+        world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+        await self.another_run(world)
+
+        assert not self.is_kept(world)
 
 
 async def test_retention_deletes_the_oldest_with_what_it_stored(world: World) -> None:

@@ -1,0 +1,49 @@
+"""Which stored backups restores read, so that no retention deletes them meanwhile.
+
+Often the oldest backup is chosen, as it is from before the damage, and it is the next to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
+from etcd_stateful.api.restore import RefusedRestore, parse_restore
+from etcd_stateful.api.source import BackupRef, Source
+from etcd_stateful.backup.restores import is_over
+
+
+def read_from(
+    asking: Iterable[Mapping[str, Any]], clusters: Iterable[Mapping[str, Any]]
+) -> frozenset[str]:
+    """What restores read, or are about to: names of EtcdBackups, and locations in stores.
+
+    Args:
+        asking: EtcdRestores of one namespace.
+        clusters: its EtcdClusters. One that serves has read its backup.
+    """
+    sources = [*map(_source_of_restore, asking), *map(_source_of_cluster, clusters)]
+    return frozenset(
+        one.name if isinstance(one, BackupRef) else one.location(one.key) for one in sources if one
+    )
+
+
+def _source_of_restore(body: Mapping[str, Any]) -> Source | None:
+    if "deletionTimestamp" in body["metadata"] or is_over(body):
+        return None
+    try:
+        return parse_restore(body).source
+    except RefusedRestore:
+        return None
+
+
+def _source_of_cluster(body: Mapping[str, Any]) -> Source | None:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    serves = any((one["type"], one["status"]) == ("Available", "True") for one in conditions)
+    if serves or "deletionTimestamp" in body["metadata"]:
+        return None
+    try:
+        return parse_cluster(body).restore
+    except RefusedCluster:
+        return None

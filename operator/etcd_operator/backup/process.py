@@ -230,7 +230,7 @@ class Backup:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
         The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
-        Spared if something that must stay has been stored there during the upload.
+        OverwriteRefused if something that must stay has been stored there during the upload.
         """
         if self._order.stamped:
             await self._look_for_another(key)

@@ -164,7 +164,7 @@ def decide(seen: ObservedRestore) -> Step:
     """The next step. An EtcdRestore that has succeeded is never looked at again."""
     cluster = seen.cluster
     if cluster is None:
-        return _describe(seen) if seen.restore.replaces is None else _nothing_there(seen)
+        return _absent(seen) if seen.restore.replaces is None else _nothing_there(seen)
     if cluster.of != seen.restore.uid:
         return _taken(seen, cluster)
     if cluster.not_from_backup:
@@ -276,6 +276,14 @@ def _nothing_there(seen: ObservedRestore) -> WriteRestoreStatus:
         after=SLOW_SECONDS,
     )
     return _for_a_day(seen, said)
+
+
+def _absent(seen: ObservedRestore) -> Step:
+    """The next step if there is no cluster. It may have been deleted while there was no operator,
+    which would have given the restore up."""
+    words = f"there was an EtcdCluster {seen.restore.name}, which is gone by now"
+    said = _for_a_day(seen, WriteRestoreStatus("ClusterExists", words, "False"))
+    return said if said.failed and seen.job is None else _describe(seen)
 
 
 def _describe(seen: ObservedRestore) -> Step:

@@ -696,6 +696,32 @@ class TestInPlace:
         await world.settle()
         assert world.condition()["reason"] == "Reading"
 
+    async def test_an_unconfirmed_restore_brought_old_data_back_when_the_operator_was_back(
+        self, world: World
+    ) -> None:
+        """The cluster had been deleted for good while there was no operator."""
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS
+        world.kube.remove(ETCD_CLUSTERS, "default", "c")
+
+        assert await world.settle() is None
+        assert world.status["succeeded"] is False
+        assert world.status["reason"].startswith("there was an EtcdCluster c, which is gone by now")
+        assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
+
+    async def test_an_unconfirmed_restore_begins_once_the_cluster_is_gone_within_the_day(
+        self, world: World
+    ) -> None:
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS - 1
+        world.kube.remove(ETCD_CLUSTERS, "default", "c")
+        await world.settle()
+        assert world.condition()["reason"] == "Reading"
+        world.clock.now += 2 * GIVE_UP_SECONDS
+        await world.settle()
+
+        assert "succeeded" not in world.status
+
     async def test_a_held_restore_replaced_months_later_what_was_written_since(
         self, world: World
     ) -> None:

@@ -386,9 +386,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ALARMS,
-        ' and not _some_differ(seen)\n    return "it',
-        '\n    return "it',
+        "compared = not _some_differ(seen) and ",
+        "compared = ",
         "the alarm goes with whom it blamed, and the member that differs stays",
+    ),
+    Mutant(
+        _ALARMS,
+        "compared = not _some_differ(seen) and not _uncompared(seen)",
+        "compared = not _some_differ(seen)",
+        "the alarm goes with whom it blamed, and nobody has compared the others",
     ),
     Mutant(
         _ALARMS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step
+from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step, Wait
 from etcd_stateful.observed.members import Alarm
 
 
@@ -32,7 +32,8 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     if _all_agree(seen):
         return "all members agree again"
     listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}
-    gone = alarm.member_id not in listed and not _some_differ(seen)
+    compared = not _some_differ(seen) and not _uncompared(seen)
+    gone = alarm.member_id not in listed and compared
     return "it is no member any more" if gone else ""
 
 
@@ -61,11 +62,24 @@ def _hashes(seen: Observation) -> list[int]:
     return [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
 
 
+def _uncompared(seen: Observation) -> list[roster.Seat]:
+    """The voters that answer, but whose hash is unknown: the one that differs may be among them. A
+    single member has nothing to be compared with."""
+    voters = roster.voters(seen)
+    unknown = [seat for seat in voters if seat.answers and seat.ordinal not in seen.hashes]
+    return unknown if len(voters) > 1 else []
+
+
 def undecided(seen: Observation) -> Step | None:
     """Holds if all voters answered and no majority agrees. Asked after `replace`, which removes a
     member that the majority disagrees with."""
     voters = roster.voters(seen)
-    if not is_corrupt(seen) or len(_hashes(seen)) < len(voters):
+    if not is_corrupt(seen):
+        return None
+    if unknown := _uncompared(seen):
+        names = roster.in_words(unknown)
+        return Wait(f"the data of {names} to be compared: etcd has raised the alarm CORRUPT")
+    if len(_hashes(seen)) < len(voters):
         return None
     saved = "save the data that you trust (etcdctl snapshot save in its pod) and restore it"
     where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"

@@ -22,7 +22,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.watches import OURS, SELECTORS, Scope
 from etcd_operator.queue import informer as informer_module
@@ -280,7 +280,7 @@ async def test_an_edit_onto_which_a_status_was_written_had_no_pass(informer, key
     informer._store.put(ETCD_BACKUPS, body)
     if edited:
         kube.put(ETCD_BACKUPS, body | {"spec": {"s3": {"path": "a/b"}}})
-    assert await write_news(kube, informer._store, ETCD_BACKUPS, body, {"phase": "x"})
+    assert await write_if_changed(kube, informer._store, ETCD_BACKUPS, body, {"phase": "x"})
     informer.on_event(ETCD_BACKUPS, "MODIFIED", kube.live(ETCD_BACKUPS, "b", "ns"))
 
     assert keys == [("etcdbackups", ("ns", "b"))] * edited

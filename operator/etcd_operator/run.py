@@ -220,12 +220,12 @@ async def _connected(settings: Settings, metrics: Metrics) -> AsyncIterator[Clie
     try:
         client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)
     except NotConfigured as error:
-        raise CannotStart(f"no way to Kubernetes: {error}") from error
+        raise CannotStart(f"cannot connect to Kubernetes: {error}") from error
     except Exception as error:
         # A malformed kubeconfig or certificate can raise almost any exception.
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise CannotStart(
-            f"no way to Kubernetes: its configuration is malformed: {words}"
+            f"cannot connect to Kubernetes: its configuration is malformed: {words}"
         ) from error
     try:
         yield client
@@ -275,4 +275,6 @@ def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
         if task.done():
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             name = task.get_name()
-            log.error("%s ended unasked, so the operator does: %r", name, error, exc_info=error)
+            log.error(
+                "%s ended unexpectedly, so the operator ends too: %r", name, error, exc_info=error
+            )

@@ -38,7 +38,7 @@ def test_a_cluster_with_users_grows_is_backed_up_and_stays_guarded(place: Place)
     etcdctl(place, "put", "/other", "not for the web")
 
     cluster.change(auth=AUTH)
-    cluster.holds("AuthSecretUnusable", "Secret root", "is not there", "Secret web", seconds=SOON)
+    cluster.holds("AuthSecretUnusable", "Secret root", "does not exist", "Secret web", seconds=SOON)
     assert etcdctl(place, "get", "/other", "--print-value-only") == "not for the web"
     password(place, "root", "r-1")
     password(place, "web", "w-1")

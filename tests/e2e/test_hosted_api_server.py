@@ -101,7 +101,7 @@ def test_two_restarts_take_an_api_server_through_a_rotation(place: Place, tmp_pa
 
     with in_use(hosted):
         cluster.change(TLS={"rotation": {"client": 2, "overlapSeconds": 60}})
-        knows_both(cluster, "is to be replaced")
+        knows_both(cluster, "is being replaced")
         hosted.begin_anew()
         knows_both(cluster, "was replaced")
         hosted.begin_anew()

@@ -148,7 +148,7 @@ def test_one_or_two_members_restart_with_an_announced_outage(place: Place, size:
     assert story.most_away == 1
     assert cluster.client.get("before") == "kept"
     said = " ".join(one["message"] for one in cluster.events())
-    assert "nobody is served meanwhile" in said
+    assert "clients are not served meanwhile" in said
 
 
 @pytest.mark.verify

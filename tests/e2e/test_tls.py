@@ -117,13 +117,15 @@ def test_plaintext_that_is_asked_for_is_said(place: Place):
 
 
 def test_what_is_wrong_with_a_certificate_is_said_and_mended(place: Place):
-    place.declare(size=1, TLS=STATIC).holds("CertificatesUnusable", "Secret peers", "is not there")
+    place.declare(size=1, TLS=STATIC).holds(
+        "CertificatesUnusable", "Secret peers", "does not exist"
+    )
 
     authority = bring(place)
     cluster = place.cluster()
     names = ("*.etcd.elsewhere.svc",)
     alter(place, authority.secret("servers", "server", *names))
-    cluster.holds("CertificatesUnusable", "servers", "server.crt is not good for")
+    cluster.holds("CertificatesUnusable", "servers", "server.crt is not valid for")
     alter(place, authority.secret("servers", "server", *names_of(place), days=-1))
     cluster.holds("CertificatesUnusable", "servers", "server.crt expired on")
     stranger = Authority().secret("servers", "server", *names_of(place))

@@ -345,7 +345,7 @@ async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
         parts.die.set()
 
         assert await task == 1
-    assert "informer ended unasked, so the operator does" in caplog.text
+    assert "informer ended unexpectedly, so the operator ends too" in caplog.text
     assert "can neither be used nor ended" in caplog.text
     assert "released" in parts.log
 
@@ -442,7 +442,7 @@ async def test_no_way_to_kubernetes_is_one_line(monkeypatch, caplog, error):
 
     assert await run.operate(Settings()) == 2
     [line] = caplog.records
-    assert line.getMessage().startswith("no way to Kubernetes: ")
+    assert line.getMessage().startswith("cannot connect to Kubernetes: ")
     assert "\n" not in line.getMessage()
     assert line.exc_info is None
 

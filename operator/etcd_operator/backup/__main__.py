@@ -130,7 +130,7 @@ async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
         async with asyncio.timeout(order.timeout):
             return await work
     except TimeoutError:
-        words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over; set it higher"
+        words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s have passed; set it higher"
         return Failure("TimedOut", words)
 
 
@@ -142,7 +142,7 @@ def _conclude(outcome: Outcome, path: str) -> bool:
         case Described(version=version, revision=revision):
             log.info("the backup is of etcd %s, revision %d", version, revision)
         case Downloaded(size=size):
-            log.info("downloaded %d bytes to try them", size)
+            log.info("downloaded %d bytes for the trial restore", size)
         case Verified():
             log.info("%s", outcome.words)
         case Removed(count=count):

@@ -31,8 +31,8 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
     if found is None:
         return Failure(
             "NoManifest",
-            f"{store.path_field}: there is no {key!r} in {store.bucket!r}. Without it nobody knows "
-            "what the cluster was like: make an EtcdCluster with spec.bootstrap.restore",
+            f"{store.path_field}: there is no {key!r} in {store.bucket!r}. Without it "
+            "the cluster's spec is unknown: create an EtcdCluster with spec.bootstrap.restore",
         )
     return _described(store, key, found)
 
@@ -42,13 +42,13 @@ def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
         return Failure("BackupReplaced", f"spec.backupRef.name: {why}", final=True)
     if found.cluster is None:
         why = "its spec was too long to be stored" if found.left_out else "the backup is of none"
-        words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as {why}: "
-        words += "make one with spec.bootstrap.restore"
+        words = f"{store.path_field}: {key} does not record the spec of an EtcdCluster, as {why}: "
+        words += "create one with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     described = Described(found.cluster["spec"], found.version, found.revision)
     if not _is_readable(described):
         words = f"{store.path_field}: the EtcdCluster recorded in {key} is too long to be handed "
-        words += "over, even packed: make it by hand, with spec.bootstrap.restore"
+        words += "over, even compressed: create it yourself, with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     return described
 

@@ -26,7 +26,9 @@ async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Sn
     async with contextlib.aclosing(sink.read(key)) as pieces:
         async for piece in pieces:
             if size is not None and checked.size + len(piece) > size:
-                raise BrokenOff(f"{key}: the store sends more than the {size} bytes it had said")
+                raise BrokenOff(
+                    f"{key}: the store sent more than the {size} bytes it had announced"
+                )
             await asyncio.gather(
                 asyncio.to_thread(file.write, piece), asyncio.to_thread(checked.update, piece)
             )

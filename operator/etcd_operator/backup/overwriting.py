@@ -51,8 +51,8 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
         if order.scheduled or order.brought_back:
             raise _stored_already(
                 order,
-                f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
-                f"told, and it stays as it is: {error}. This EtcdBackup can be deleted",
+                f"{key} has a manifest that cannot be read, so it is unknown whose backup it is, "
+                f"and it is left as it is: {error}. This EtcdBackup can be deleted",
             ) from error
         return None
     if theirs and theirs.owner_uid != order.owner_uid:
@@ -67,41 +67,41 @@ def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:
     if order.scheduled:
         raise _stored_already(
             order,
-            f"{whose}. It stays as it is; to restore it, name it by its place. This EtcdBackup "
-            "can be deleted",
+            f"{whose}. It is left as it is; to restore it, name its store and path. This "
+            "EtcdBackup can be deleted",
         )
     if order.brought_back:
         raise _stored_already(
             order,
-            f"{whose}, and this EtcdBackup is a copy of one that had begun before. It stays "
-            "as it is. This EtcdBackup can be deleted; for a backup of now, give it another "
+            f"{whose}, and this EtcdBackup is a copy of one that had begun before. It is "
+            "left as it is. This EtcdBackup can be deleted; for a new backup, give it another "
             "path",
         )
     if theirs.cluster_id != cluster_id:
         raise _stored_already(
             order,
             f"{whose}, of etcd cluster {theirs.cluster_id}, and this would be of {cluster_id}. "
-            "It stays as it is: give this EtcdBackup another path",
+            "It is left as it is: give this EtcdBackup another path",
         )
 
 
 def _spare_undecided(order: Order, theirs: Undecided, cluster_id: str) -> None:
-    """Spares a backup that did not come to its end. The run that began it passed this check, and
-    its file may be whole all the same."""
+    """Spares a backup that was interrupted. The run that began it passed this check, and
+    its file may be complete all the same."""
     own, known = order.owner_uid, theirs.cluster_id
-    whole = f"{order.store.key} is a backup that did not come to its end, and may be whole"
+    whole = f"{order.store.key} is a backup that was interrupted, and may be complete"
     if theirs.owner_uid != own and known not in ("", cluster_id):
         raise _stored_already(
             order,
-            f"{whole}, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
-            "it is: give this EtcdBackup another path",
+            f"{whole}, of etcd cluster {known}, and this would be of {cluster_id}. It is left "
+            "as it is: give this EtcdBackup another path",
         )
     copy = order.scheduled or order.brought_back
     if copy and theirs.owner_uid not in ("", own):
         raise _stored_already(
             order,
-            f"{whole}, of another object (UID {theirs.owner_uid}). It stays as it is. This "
-            "EtcdBackup can be deleted",
+            f"{whole}, of another object (UID {theirs.owner_uid}). It is left as it is. "
+            "This EtcdBackup can be deleted",
         )
 
 

@@ -126,7 +126,7 @@ class Backup:
         done = self._meter.progress()
         return Failure(
             "TimedOut",
-            f"spec.backupPolicy.timeoutInSecond: {self._order.timeout} s are over, with "
+            f"spec.backupPolicy.timeoutInSecond: {self._order.timeout} s have passed, with "
             f"{done.stored} of {done.size} bytes read; set it higher",
             final=True,
         )
@@ -160,7 +160,7 @@ class Backup:
         return bool(run) and before.run == run and await self._sink.size(key) == before.size
 
     def _as_before(self, before: Manifest) -> Stored:
-        words = f"it was made at {before.made_at}, by a try of which nothing was heard"
+        words = f"it was made at {before.made_at}, by a try that did not report its result"
         self._notes.append(words)
         return Stored(
             location=self._order.store.location(self._order.store.key),
@@ -303,7 +303,7 @@ class Backup:
             found = str(error)
         if found != taken.sha256:
             where = self._order.store.path_field
-            words = f"{where}: what was stored as {taken.key} reads otherwise: {found}"
+            words = f"{where}: what was stored as {taken.key} reads back differently: {found}"
             raise Stopped(Failure("VerificationFailed", words))
 
     async def _compare(self, taken: _Taken) -> None:
@@ -334,7 +334,9 @@ class Backup:
         except StoreFailed as error:
             self._notes.append(f"old backups are still there: {error.failure.message}")
         except TimeoutError:
-            self._notes.append("old backups are still there: the store takes long to delete them")
+            self._notes.append(
+                "old backups are still there: the store takes a long time to delete them"
+            )
         return 0
 
 

@@ -49,7 +49,7 @@ async def served(meter: Meter, port: int) -> AsyncIterator[None]:
     try:
         server = await asyncio.start_server(answer, None, port)
     except OSError as error:
-        log.warning("cannot listen on port %d, so nobody sees the progress: %s", port, error)
+        log.warning("cannot listen on port %d, so the progress is not served: %s", port, error)
         yield
         return
     try:

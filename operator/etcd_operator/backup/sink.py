@@ -259,7 +259,7 @@ class Sink:
                 return await answer
         except TimeoutError as error:
             where, claim = self._store.path_field, self._store.bucket
-            words = f"{where}: volume {claim!r} says nothing for {SILENT_SECONDS:g} s"
+            words = f"{where}: volume {claim!r} has not answered for {SILENT_SECONDS:g} s"
             raise StoreFailed(Failure("StoreUnreachable", words)) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:

@@ -154,7 +154,9 @@ class Source:
         try:
             found = await hashed(member.channel, member.answer.revision, self._patience(member))
         except rpc.RpcError as error:
-            log.warning("no hash was had after the snapshot, only before: %s", _words(error))
+            log.warning(
+                "no hash could be read after the snapshot, only before it: %s", _words(error)
+            )
             return before
         hashes = (*before.hashes, *((found,) if found else ()))
         return replace(before, hashes=tuple(dict.fromkeys(hashes)))
@@ -243,7 +245,7 @@ def _worst(where: str, failures: list[Failure], hint: str) -> Failure:
 
 async def _status(endpoint: str, channel: Any) -> EndpointStatus:
     status = rpc.MaintenanceStub(channel).Status
-    reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
+    reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "reported its revision")
     return EndpointStatus(
         endpoint=endpoint,
         cluster_id=reply.header.cluster_id,

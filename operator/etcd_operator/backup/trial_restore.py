@@ -138,7 +138,7 @@ class _Scratch:
         """The current revision of etcd; 0 while it has no leader."""
         status = rpc.MaintenanceStub(self._channel).Status
         try:
-            reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
+            reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "reported its revision")
         except NoReply as error:
             # etcd accepts connections before it has loaded the restored data.
             self.trouble = error.details()
@@ -153,7 +153,7 @@ def _too_late(order: Order, etcd: _Scratch) -> Failure:
     what = "counted and hashed its keys" if etcd.has_served else "come up"
     why = f" ({etcd.trouble})" if etcd.trouble else ""
     etcds = "the etcd of the trial restore"
-    return _timed_out(f"{order.timeout} s are over, and {etcds} has not {what}{why}")
+    return _timed_out(f"{order.timeout} s have passed, and {etcds} has not {what}{why}")
 
 
 def _hangs(error: NoReply) -> Failure:

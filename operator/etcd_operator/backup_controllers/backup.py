@@ -358,7 +358,7 @@ def _stranded(body: Json, error: Rejected) -> str:
     where = f"{metadata['name']} --namespace {metadata['namespace']}"
     return (
         "It is held until what it has stored is deleted. Give the operator its Role in the "
-        "namespace again, or let it go, and what is stored stays: "
+        "namespace again, or remove its finalizers, which keeps what is stored: "
         f"kubectl patch etcdbackup {where} "
         """--type=merge -p '{"metadata":{"finalizers":null}}'"""
     )

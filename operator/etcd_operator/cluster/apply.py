@@ -134,7 +134,7 @@ class Applier:
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> StepResult:
         if self._accounts is None or self._passwords is None:
-            return Outdated("this operator was made without access to users and roles")
+            return Outdated("this operator was started without access to users and roles")
         identity, unchanged = self._identity(cluster), partial(self._passwords.unchanged, cluster)
         return await accounts.change(self._accounts, step, identity, unchanged)
 
@@ -184,10 +184,11 @@ class Applier:
         if live is None and not (just_read and goes_by_objects(step)):
             live = await self._finder.read(resource, where, step.name)
         if live is not None and reading.foreign(cluster, step.kind, live):
-            return Outdated(f"{step.kind} {step.name} is another owner's now")
+            return Outdated(f"{step.kind} {step.name} now belongs to another owner")
         manifest = dict(step.manifest)
         if (live is not None) != ("resourceVersion" in _metadata(manifest)):
-            return Outdated(f"{step.kind} {step.name} is {'there' if live else 'gone'} by now")
+            now = "already exists" if live else "is already gone"
+            return Outdated(f"{step.kind} {step.name} {now}")
         if live is not None:
             metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata

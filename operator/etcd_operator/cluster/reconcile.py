@@ -200,7 +200,7 @@ class Reconciler:
         if is_final(step):
             confirmed = await self._confirm(current, step)
             if confirmed is None:
-                why = "no longer called for, now that everything was read again"
+                why = "no longer needed, now that everything was read again"
                 return await self._applied(current, step, Outdated(why))
             current, step = confirmed
         if isinstance(step, Defragment):
@@ -230,7 +230,7 @@ class Reconciler:
     def _pause_while_deleted(self, current: _Pass) -> float:
         """Pauses the passes while the namespace is being deleted. Nothing can be created in it, and
         each object that disappears would start another pass."""
-        step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
+        step = Wait("the namespace to be gone, which is being deleted: nothing is recreated in it")
         self._reporter.decision(current.body, step, _in_words(step), always=False)
         current.memory.still_until = self._clock() + REJECTED_SECONDS
         return REJECTED_SECONDS
@@ -285,7 +285,7 @@ class Reconciler:
     async def _declined(self, current: _Pass, step: Write, why: str) -> float:
         """Reports that etcd declines the step for now as a wait, which may end within
         milliseconds."""
-        wait = Wait(f"etcd, which says {why!r}, before this can be done: {step.reason}", soon=True)
+        wait = Wait(f"etcd, which declines this for now ({why!r}): {step.reason}", soon=True)
         delay = current.memory.next_try(step)
         current.memory.step, current.memory.refusal = step, ""
         self._reporter.decision(current.body, wait, _in_words(wait), always=False)
@@ -312,7 +312,7 @@ class Reconciler:
     async def _read_rejected(self, body: Json, memory: Memory, error: Rejected) -> float:
         """Reports that the API server rejects reads. Mostly RBAC rights are missing, which only a
         person can grant."""
-        words = f"nothing is done, as the API server does not let the operator look: {error}"
+        words = f"nothing is done, as the API server refuses a read of the operator: {error}"
         memory.step = None
         await self._report_failure(body, words, self._failure_outcome(body, words))
         return REJECTED_SECONDS

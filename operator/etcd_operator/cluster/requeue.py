@@ -117,8 +117,8 @@ def why_limited(memory: Memory, step: Write) -> str:
     """What the status says about a write that is delayed because it was repeated too often."""
     if memory.refusal and memory.step == step:
         return memory.refusal
-    words = f"{step.reason}; done several times, and each time someone else undoes it: "
-    return f"{words}`kubectl get --show-managed-fields` tells who"
+    words = f"{step.reason}; this was done several times, and each time someone else undid it: "
+    return f"{words}`kubectl get --show-managed-fields` shows who"
 
 
 def requeue_after(

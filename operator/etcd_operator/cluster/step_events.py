@@ -173,7 +173,7 @@ def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> StepEve
     if replicas != seen.replicas:
         return "Normal", "Resized", f"replicas of {step.name} go from {seen.replicas} to {replicas}"
     if _spec_hash(wanted) != _spec_hash(live):
-        return "Normal", "TemplateChanged", f"pods of {step.name} are made anew: {step.reason}"
+        return "Normal", "TemplateChanged", f"pods of {step.name} are recreated: {step.reason}"
     return _put_back(step)
 
 

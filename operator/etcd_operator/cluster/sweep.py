@@ -182,7 +182,7 @@ class Network:
         try:
             answer = await self._start.ask(pod.address, pod.uid, key)
         except tickets.NoAnswer as error:
-            log.debug("start in %s gave no answer: %s", pod.name, error)
+            log.debug("start in pod %s did not answer: %s", pod.name, error)
             return None
         return StartAnswer(answer.challenge, answer.finding)
 

@@ -151,7 +151,7 @@ def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Exam
     try:
         generation = rotating.generation(data)
     except ValueError as error:
-        raise Unusable(f"{GENERATION_FILE} is no number") from error
+        raise Unusable(f"{GENERATION_FILE} is not a number") from error
     trusts = tuple(map(digest, rotating.trusted(data)))
     return replace(found, trusts=trusts, stage=stage, generation=generation)
 
@@ -172,7 +172,7 @@ def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]
     except KeyError as error:
         raise Unusable(f"{key} is missing") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise Unusable(f"{key} is no certificate in PEM form") from error
+        raise Unusable(f"{key} is not a certificate in PEM form") from error
 
 
 def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
@@ -181,7 +181,7 @@ def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Cert
         key = serialization.load_pem_private_key(data[name], password=None)
     except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
         # Not chained: the parser's message may quote its input.
-        raise Unusable(f"{name} is no private key in PEM form without a password") from None
+        raise Unusable(f"{name} is not a private key in PEM form without a password") from None
     if _public(key.public_key()) != _public(leaf.public_key()):
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
     if not _is_of_a_kind_for_tls(key):
@@ -288,7 +288,7 @@ def _check_names(need: CertificateSpec, leaf: x509.Certificate) -> None:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         raise Unusable(
-            f"{need.files.certificate} has no subject alternative names; it must be good for "
+            f"{need.files.certificate} has no subject alternative names; it must be valid for "
             f"{_some(need.names)}"
         ) from None
     names = {name.lower() for name in found.get_values_for_type(x509.DNSName)}
@@ -296,7 +296,7 @@ def _check_names(need: CertificateSpec, leaf: x509.Certificate) -> None:
     missing = [name for name in need.names if not _covers(names, name)]
     missing += [one for one in need.addresses if ipaddress.ip_address(one) not in addresses]
     if missing:
-        raise Unusable(f"{need.files.certificate} is not good for the name {_some(missing)}")
+        raise Unusable(f"{need.files.certificate} is not valid for the name {_some(missing)}")
     if need.role == "peer" and len(need.names) > 1:
         _check_callers(need, names)
 
@@ -310,7 +310,7 @@ def _check_callers(need: CertificateSpec, names: set[str]) -> None:
         _, _, rest = bare[0].partition(".")
         raise Unusable(
             f"{need.files.certificate} has *.{rest} and not *.{rest}{USUAL_DOMAIN} (or this "
-            "Kubernetes' own domain), by which members look up who calls them"
+            "Kubernetes' own domain), by which members look up their callers"
         )
 
 

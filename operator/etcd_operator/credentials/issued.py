@@ -41,7 +41,7 @@ ISSUER: Final = (
 _REFUSALS: Final = {
     404: "this Kubernetes does not serve certificates.cert-manager.io/v1: install cert-manager. "
     "The operator notices by itself within seconds",
-    403: "the operator may not ask for certificates.cert-manager.io: its Role is not that of this "
+    403: "the operator has no access to certificates.cert-manager.io: its Role is not that of this "
     "version's chart. Give it get, list, watch, create and patch on them",
 }
 

@@ -44,7 +44,7 @@ async def _issue(
     above_it = (SECRETS, cluster.namespace, need.signed_by)
     authority = await finder.find(*above_it) if need.signed_by else None
     if authority is not None and reading.foreign(cluster, "Secret", authority):
-        return Outdated(f"Secret {need.signed_by} is another owner's now")
+        return Outdated(f"Secret {need.signed_by} now belongs to another owner")
     try:
         above = contents(authority) if authority else {}
         files = make(need, above, now, step.generation)
@@ -84,7 +84,7 @@ async def put(
     if outdated := await _write(finder, where, writing):
         return outdated
     ends = rfc3339(checking.examine(need, files).certificate.ends)
-    words = f"{verb} a certificate that is good until {ends} into Secret {need.secret}"
+    words = f"{verb} a certificate that is valid until {ends} into Secret {need.secret}"
     return Done(words, created=not step.resource_version)
 
 

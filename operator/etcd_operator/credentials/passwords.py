@@ -94,7 +94,7 @@ class PasswordLook:
 
 def _password(where: SecretKey, raw: Json | None) -> str:
     if raw is None:
-        raise _Unusable(f"Secret {where.name} is not there")
+        raise _Unusable(f"Secret {where.name} does not exist")
     content = contents(raw).get(where.key)
     if content is None:
         raise _Unusable(f"Secret {where.name} has no key {where.key}")
@@ -102,7 +102,7 @@ def _password(where: SecretKey, raw: Json | None) -> str:
         password = content.decode()
     except UnicodeDecodeError:
         # Not chained: the decoder's message quotes its input.
-        raise _Unusable(f"{where.key} of Secret {where.name} is no text in UTF-8") from None
+        raise _Unusable(f"{where.key} of Secret {where.name} is not text in UTF-8") from None
     if not password:
         raise _Unusable(f"{where.key} of Secret {where.name} is empty")
     if password != password.strip("\r\n"):

@@ -251,7 +251,7 @@ def call(stub: Callable[[Any], Any], method: str, request: Any, seconds: float) 
 async def _ask(at: Endpoint, ask: Ask, channel: Any) -> Any:
     """Returns the reply. gRPC returns None if it cannot parse it: anything may listen there."""
     if (reply := await ask(channel)) is None:
-        raise NoAnswer(f"{at.target} answered with no message of etcd")
+        raise NoAnswer(f"{at.target} did not answer with a message of etcd")
     return reply
 
 
@@ -267,7 +267,7 @@ def _check_speaker(at: Endpoint, header: Any) -> None:
     ):
         if not found or (meant is not None and meant != found):
             wanted = to_hex(meant) if meant is not None else "any"
-            words = f"{at.target} answered as {what} {to_hex(found)}, expected was {wanted}"
+            words = f"{at.target} answered as {what} {to_hex(found)}, expected {wanted}"
             raise Stranger(words, cluster_id)
 
 

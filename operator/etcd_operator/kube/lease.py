@@ -121,7 +121,7 @@ class Lock(BaseLock):
             async with asyncio.timeout(CALL_SECONDS):
                 self._remember(await call)
         except Conflict as error:
-            self._tell(f"went to another: {error}", logging.INFO)
+            self._tell(f"was taken by another copy: {error}", logging.INFO)
             return False
         except (KubeError, TimeoutError) as error:
             self._tell(f"cannot be written: {str(error) or 'no answer in time'}")

@@ -35,4 +35,4 @@ class Unanswered:
 
 def in_words(error: Unavailable) -> str:
     """What the status says about the error."""
-    return f"the API server fails at it over and over: {error}"
+    return f"the API server keeps failing: {error}"

@@ -191,7 +191,7 @@ class Watches:
             try:
                 asyncio.run(self._kopf())
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - kopf is restarted
-                log.error("the watches broke down and are started again: %r", error)  # noqa: TRY400
+                log.error("the watches failed and are restarted: %r", error)  # noqa: TRY400
             self._ending = None
             steady = self._clock() - self._started > STEADY_SECONDS
             delay = FIRST_DELAY if steady else min(2 * delay, LAST_DELAY)

@@ -71,7 +71,7 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
 def podless(job: Object, now: float) -> str:
     """What to report about a Job that runs and has no pod; empty while it is new."""
     late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
-    return "its pod is not made; the events of the Job say why" if late else ""
+    return "its pod has not been created; the Events of the Job say why" if late else ""
 
 
 def unstopped(pod: Object, now: float) -> str:
@@ -174,12 +174,12 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
     if phase == "Pending" and chosen is None:
         return (
             f"claim {name} has no storage class and Kubernetes has no default one: mark a "
-            "StorageClass as the default, or delete the EtcdCluster and its claims, and declare it "
-            "with spec.pod.persistentVolumeClaimSpec.storageClassName"
+            "StorageClass as the default, or delete the EtcdCluster and its claims, and create it "
+            "again with spec.pod.persistentVolumeClaimSpec.storageClassName"
         )
     if phase == "Pending" and "unbound immediate" in unscheduled:
-        whose = f"of storage class {chosen}" if chosen else "that was made by hand"
-        return f"claim {name} waits for a volume {whose}, and none is provided"
+        whose = f"of storage class {chosen}" if chosen else "that was created by hand"
+        return f"claim {name} waits for a volume {whose}, and none is provisioned"
     return ""
 
 
@@ -190,7 +190,7 @@ def _gated(pod: Object) -> str:
     if not gates:
         return ""
     names = ", ".join(str(gate.get("name")) for gate in gates)
-    return _short(f"held back by scheduling gates until whoever set them removes them: {names}")
+    return _short(f"held back by scheduling gates, until they are removed: {names}")
 
 
 def _unscheduled(status: Object) -> str:
@@ -227,7 +227,7 @@ def _containers(status: Object) -> str:
         if reason in _IMAGE:
             return f"image {container.get('image')} cannot be pulled ({_steady(reason)})"
         if reason in _CONFIG:
-            return _short(f"container {container['name']} cannot be made: {message or reason}")
+            return _short(f"container {container['name']} cannot be created: {message or reason}")
     return ""
 
 

@@ -167,7 +167,7 @@ class Informer:
         for scope in self._scopes:
             different += await self._list_if_allowed(scope)
         if len(self._refused) == len(self._scopes):
-            raise Rejected("none of the namespaces may be read", status=403)
+            raise Rejected("the operator may read none of the namespaces", status=403)
         if self.synced.is_set():
             for key in by_need(self._store):
                 self._enqueue(ETCD_CLUSTERS, key)
@@ -194,7 +194,7 @@ class Informer:
                 raise
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
-                log.warning("left out until the operator's Role allows to list it: %s", error)
+                log.warning("not watched until the operator's Role allows listing it: %s", error)
             elif now - self._refused[scope.path] >= LEAVE_SECONDS:
                 self._drop(scope.resource, scope.namespace)
             self._refused.setdefault(scope.path, now)
@@ -235,7 +235,11 @@ class Informer:
             self._enqueue(*owner)
         if owners:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
-            log.info("a LIST of %s told more than its watch, of %d owners", scope.path, len(owners))
+            log.info(
+                "a LIST of %s showed changes that its watch had not, of %d owners",
+                scope.path,
+                len(owners),
+            )
         return len(owners)
 
     def _went_back(self, scope: Scope, version: int, newest: int) -> None:
@@ -250,12 +254,12 @@ class Informer:
         if now - since >= BELIEVED_SECONDS:
             raise RuntimeError(
                 f"a LIST of {scope.path} is of resourceVersion {version}, and one before it was of "
-                f"{newest}: the API server has lost what came after, and the operator begins anew"
+                f"{newest}: the API server has lost what came after, and the operator starts over"
             )
         if now == since:
             log.warning(
                 "a LIST of %s is of resourceVersion %d, and one before it was of %d: the API "
-                "server has gone back in time; if that lasts, the operator begins anew",
+                "server has gone back in time; if that lasts, the operator starts over",
                 scope.path,
                 version,
                 newest,
@@ -318,7 +322,7 @@ class Informer:
             # not help.
             await self._until_listed()
             if silent == self._silent():
-                log.error("watches have fallen silent and are started again: %s", ", ".join(silent))
+                log.error("watches have gone silent and are restarted: %s", ", ".join(silent))
                 self._metrics.watch_restarts.inc()
                 self._watches.restart(silent)
 

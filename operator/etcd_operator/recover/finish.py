@@ -2,7 +2,7 @@
 
 etcd is queried over its JSON gateway. It is stopped by a signal, as the Job's containers share a
 process namespace. Kubernetes would stop it, as a sidecar, only after this container; but the marker
-comes last, and only an etcd that has stopped has written all that it knows to be committed.
+comes last, and only an etcd that has stopped has written all its data to be committed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ class Finish:
         running = self._find(self._path)
         self._remove_others()
         if not running or self._stop() != running:
-            raise Unfinished(
-                "etcd ended by itself, perhaps before it had written all that it knows"
-            )
+            raise Unfinished("etcd ended by itself, perhaps before it had written all its data")
         self._mark()
 
     def _await_member(self) -> None:

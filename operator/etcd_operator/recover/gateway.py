@@ -75,8 +75,8 @@ class Gateway:
             cause = "the data may have an older one"
             if _HAS_NONE in str(error):
                 cause = (
-                    "in the data root was made without one (--no-password), so nobody can log in; "
-                    "restore a backup instead"
+                    "in the data, root was created without one (--no-password), so nobody can log "
+                    "in; restore a backup instead"
                 )
             raise Unfinished(
                 f"etcd refuses the password of root that spec.auth.rootSecret names ({error}): "

@@ -37,7 +37,7 @@ def watch(host: str, address: str, asked: float) -> int:
     return reader
 
 
-def leads_to(host: str, address: str) -> bool:
+def resolves_to(host: str, address: str) -> bool:
     """Whether the name has this address now."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -51,7 +51,7 @@ def leads_to(host: str, address: str) -> bool:
 def _look_up(host: str, address: str, begin: float, writer: int) -> None:
     pause = _FIRST_PAUSE
     time.sleep(max(0.0, begin - time.monotonic()))
-    while not leads_to(host, address):
+    while not resolves_to(host, address):
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
     os.write(writer, b".")

@@ -124,10 +124,12 @@ class Start:
         while time.monotonic() < began + self._settings.dns_timeout:
             if lines.serve(began + self._settings.dns_timeout):
                 took = time.monotonic() - began
-                self._journal.say(f"{host} leads to {address} after {took:.2f} s")
+                self._journal.say(f"{host} resolves to {address} after {took:.2f} s")
                 return
         waited = f"{self._settings.dns_timeout:g} s"
-        self._journal.say(f"{host} does not lead to {address} after {waited}; starting etcd anyway")
+        self._journal.say(
+            f"{host} does not resolve to {address} after {waited}; starting etcd anyway"
+        )
 
     def _respond(self, connection: server.Connection, line: bytes) -> bytes | None:
         """Answers a greeting, then tickets. A message that is not genuine gets no reply."""

@@ -91,7 +91,7 @@ class Metrics:
         )
         self.loop_lag = Histogram(
             "etcd_operator_event_loop_lag_seconds",
-            "How much later than asked the event loop woke a sleeper",
+            "How late the event loop woke a sleeping task",
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
             registry=registry,
         )
@@ -101,7 +101,7 @@ class Metrics:
             "etcd_operator_watch_events", "Watch events", ["resource", "type"], registry=registry
         )
         self.watch_restarts = Counter(
-            "etcd_operator_informer_restarts", "Times that kopf was started anew", registry=registry
+            "etcd_operator_informer_restarts", "Times that kopf was restarted", registry=registry
         )
         self.resync_time = Gauge(
             "etcd_operator_last_resync_timestamp_seconds",
@@ -117,36 +117,39 @@ class Metrics:
 
     def _clusters(self, registry: CollectorRegistry) -> None:
         gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "cluster")
-        self.cluster_size = gauge("size", "Members asked for")
+        self.cluster_size = gauge("size", "Members that spec.size asks for")
         self.cluster_members = gauge("members", "Members on etcd's list")
         self.cluster_ready = gauge("members_ready", "Members that serve")
         self.cluster_available = gauge("available", "1 while a quorum serves")
         self.certificate_ends = gauge(
             "certificate_expiry_timestamp_seconds",
-            "When the first certificate of a cluster with TLS ends",
+            "When the first certificate of a cluster with TLS expires",
         )
         self.authority_ends = gauge(
             "authority_expiry_timestamp_seconds",
-            "When the first authority ends that the operator has made for a cluster",
+            "When the first authority that the operator made for a cluster expires",
         )
 
     def _schedules(self, registry: CollectorRegistry) -> None:
         gauge, self._of_schedules = _gauges(registry, "etcd_backup_schedule", "namespace", "name")
         self.schedule_on = gauge(
-            "scheduled", "1 while runs are begun; 0: suspended, not accepted, or not made"
+            "scheduled",
+            "1 while runs are started; 0: suspended, not accepted, or EtcdBackups cannot be "
+            "created",
         )
         self.schedule_last_run = gauge(
-            "last_run_succeeded", "1 if the last run that is over was stored; 0: failed, or missed"
+            "last_run_succeeded",
+            "1 if the last finished run stored a backup; 0: it failed, or was missed",
         )
         self.schedule_succeeded = gauge(
             "last_success_timestamp_seconds", "When a backup of the schedule last succeeded"
         )
         self.schedule_verified = gauge(
             "last_verified_timestamp_seconds",
-            "When the newest that was verified succeeded, of the backups that are there",
+            "When the newest verified backup that still exists succeeded",
         )
         self.schedule_missed = gauge(
-            "missed_runs", "Runs that were missed since the schedule was made"
+            "missed_runs", "Runs that were missed since the schedule was created"
         )
 
     def queue(self, name: str) -> QueueMetrics:

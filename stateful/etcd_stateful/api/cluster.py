@@ -300,8 +300,8 @@ def _check_supported(version: Version, spec: Reader) -> None:
     if not is_supported(version):
         spec.problem(
             "version",
-            f"etcd {version} is not supported; supported are {supported_in_words()} and newer "
-            "patches of these",
+            f"etcd {version} is not supported; supported versions are {supported_in_words()} "
+            "and newer patches of these",
         )
         raise RefusedCluster("UnsupportedVersion", tuple(spec.problems))
 

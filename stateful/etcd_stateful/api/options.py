@@ -269,7 +269,7 @@ def _others(
             etcd.problem(
                 where,
                 "is not an option that can be set here: the operator sets it itself, or etcd does "
-                f"not know it. Known are: {', '.join(_known_to(version))}",
+                f"not know it. Known options are: {', '.join(_known_to(version))}",
             )
         else:
             try:

@@ -110,7 +110,7 @@ def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
     if job.state == "complete":
         return off
     if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
-        why = "it could not delete the stored backup, which is tried again"
+        why = "it could not delete the stored backup, and is retried"
         return DeleteJob.of(job, why)
     return plan.with_present_image(job) or _held(job)
 
@@ -122,6 +122,6 @@ def _held(job: Job) -> WriteStatus:
         return WriteStatus(
             "Deleting", "the stored backup is being deleted", after=plan.PROGRESS_SECONDS
         )
-    words = f"the stored backup cannot be deleted: {why}. It is tried again every ten minutes and "
+    words = f"the stored backup cannot be deleted: {why}. It is retried every ten minutes and "
     words += "after an edit; set deletionPolicy to Retain to keep it and delete the object"
     return WriteStatus("DeletionFailed", words, after=plan.SLOW_SECONDS)

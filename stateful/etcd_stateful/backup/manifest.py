@@ -42,7 +42,7 @@ class Undecided(BadManifest):
     """The manifest is undecided: a backup was interrupted while it replaced another."""
 
     def __init__(self, owner_uid: str, cluster_id: str = "") -> None:
-        super().__init__("the manifest is undecided, as a backup did not come to its end")
+        super().__init__("the manifest is undecided, because a backup was interrupted")
         self.owner_uid = owner_uid
         """Owner of the file, whichever backup it is; empty if that is not known."""
         self.cluster_id = cluster_id

@@ -22,9 +22,7 @@ SLOW_SECONDS: Final = 10.0
 CLOCKS_DIFFER: Final = 300.0
 """The largest difference that is tolerated between the clocks of two successive operators, and of
 the API server."""
-IMAGE_UNPULLABLE: Final = (
-    "its operator image cannot be pulled, and the operator runs another by now"
-)
+IMAGE_UNPULLABLE: Final = "its operator image cannot be pulled, and the operator now runs another"
 """Why a Job is recreated whose pod waits for an operator image that no registry has any more."""
 LONGEST_WAIT: Final = 600.0
 """Timers use a monotonic clock. The wall clock may be set, and timers may stand still while the
@@ -71,7 +69,7 @@ class Job:
     store: Store | None = None
     """The store in its order; None if the order cannot be read."""
     unpullable: bool = False
-    """It runs, but its pod cannot pull the operator image, and the operator runs another by now."""
+    """It runs, but its pod cannot pull the operator image, and the operator now runs another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,15 +325,15 @@ def _running(job: Job) -> Step:
     if again := with_present_image(job):
         return again
     if failure := job.said.failure:
-        words = f"{failure.message}; it is tried again"
+        words = f"{failure.message}; it is retried"
         return WriteStatus(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)
     if job.trouble:
         words = f"the pod of Job {job.name}: {job.trouble}"
         return WriteStatus("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)
     if progress := job.progress:
-        words = "the snapshot is on its way to the store"
+        words = "the snapshot is being uploaded to the store"
         return WriteStatus("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
-    return WriteStatus("Starting", f"Job {job.name} starts", "Unknown", after=PROGRESS_SECONDS)
+    return WriteStatus("Starting", f"Job {job.name} is starting", "Unknown", after=PROGRESS_SECONDS)
 
 
 def _wait(seen: ObservedBackup, run: Run) -> Step:

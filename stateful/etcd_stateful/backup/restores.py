@@ -309,14 +309,14 @@ def _begin(seen: ObservedRestore) -> Step:
     if isinstance(found, Store):
         return CreateDescriptionJob(found, seen.pod)
     why = found.why if found.stuck else f"waiting for {found.why}"
-    said = f"spec.backupRef.name: {why}. Nothing is made until then"
+    said = f"spec.backupRef.name: {why}. Nothing is created until then"
     return WriteRestoreStatus(
         "BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS
     )
 
 
 def _unreadable(job: Job) -> WriteRestoreStatus:
-    words = f"Job {job.name} has an order that cannot be read: delete it, and it is made again"
+    words = f"Job {job.name} has an order that cannot be read: delete it, and it is recreated"
     return WriteRestoreStatus("JobUnreadable", words, "False", after=SLOW_SECONDS)
 
 
@@ -328,7 +328,7 @@ def _reading(job: Job) -> WriteRestoreStatus:
             failure.reason if failure else "JobFailed", words, "False", failed=True
         )
     if failure:
-        words = f"{failure.message}; it is tried again"
+        words = f"{failure.message}; it is retried"
         return WriteRestoreStatus(failure.reason, words, "False", after=LOOK_SECONDS)
     if job.trouble:
         return WriteRestoreStatus(

@@ -88,7 +88,7 @@ def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, 
 
 def last_succeeded(record: Record, seen: ObservedSchedule) -> bool | None:
     """Whether the last finished run stored a backup; False if a later run was missed, and None if
-    there was no run yet."""
+    there has been no run yet."""
     if _missed_last(_past(record, seen)):
         return False
     over = next((one for one in _newest_first(seen) if one.state != "running"), None)
@@ -162,7 +162,7 @@ def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> I
         return  # The condition that reported it stays.
     if not newest:
         if record.last_made is None:
-            yield "LastRun", "Unknown", "NoneYet", "there was no run yet"
+            yield "LastRun", "Unknown", "NoneYet", "there has been no run yet"
         return
     one = newest[0]
     words = f"EtcdBackup {one.name}: {one.words}".removesuffix(": ")

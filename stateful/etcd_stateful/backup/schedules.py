@@ -178,7 +178,7 @@ def _of_due(seen: ObservedSchedule, due: Due) -> Step:
 def _unbegun(seen: ObservedSchedule, moment: int) -> Miss:
     if _overdue(seen, moment):
         return Miss("OperatorAway", "the operator was not running")
-    return Miss("NotMade", f"its EtcdBackup could not be made{_said(seen)}")
+    return Miss("NotMade", f"its EtcdBackup could not be created{_said(seen)}")
 
 
 def _said(seen: ObservedSchedule) -> str:
@@ -188,7 +188,7 @@ def _said(seen: ObservedSchedule) -> str:
 def _hindrance(seen: ObservedSchedule, moment: int) -> Miss | None:
     for one in seen.made:
         if one.state == "running" and not one.deleting:
-            words = f"the previous one, EtcdBackup {one.name}, is not over: {one.words}"
+            words = f"the previous one, EtcdBackup {one.name}, has not finished: {one.words}"
             return Miss("StillRunning", words.removesuffix(": "))
     late, deadline = _late(seen, moment), seen.schedule.deadline
     if deadline is not None and late > deadline:
@@ -196,7 +196,7 @@ def _hindrance(seen: ObservedSchedule, moment: int) -> Miss | None:
         return Miss("TooLate", words + _said(seen))
     if seen.taken:
         return Miss(
-            "NameTaken", "its name is taken by an EtcdBackup that this schedule did not make"
+            "NameTaken", "its name is taken by an EtcdBackup that this schedule did not create"
         )
     return None
 

@@ -28,7 +28,7 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     """
     if alarm.kind == "NOSPACE":
         over = space.has_room(seen) and not is_corrupt(seen)
-        return "no member is near the quota any more" if over else ""
+        return "no member is near its quota any more" if over else ""
     if _all_agree(seen):
         return "all members agree again"
     listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}

@@ -126,10 +126,10 @@ def describe_late_edits(seen: Observation) -> str:
     now = running_version(seen)
     said = []
     if cluster.version_declared and cluster.version != now:
-        said.append(f"spec.version says {cluster.version}, but the cluster began with {now}")
+        said.append(f"spec.version is {cluster.version}, but the cluster began with {now}")
     if cluster.size != len(record.members):
         began = len(record.members)
-        said.append(f"spec.size says {cluster.size}, but the cluster began with {began}")
+        said.append(f"spec.size is {cluster.size}, but the cluster began with {began}")
     for name, one, other in links.differences(cluster):
         wanted, begun = links.describe(other), links.describe(one)
         said.append(f"spec.TLS asks for {wanted} for {name}, but they began with {begun}")

@@ -92,7 +92,7 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
         return None
     name = naming.claim(seen.cluster.name, pod.ordinal)
     if claim is None:
-        gone = f"pod {pod.name}: {pod.trouble}; its claim {name} is not there"
+        gone = f"pod {pod.name}: {pod.trouble}; its claim {name} does not exist"
         return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to appear")
     reason = f"pod {pod.name} is recreated: it waits on claim {name}, which is being deleted"
     return DeletePod.of(pod, reason)
@@ -112,7 +112,7 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     record = recorded(seen)
     others = finding.cluster_uid not in {None, "", seen.cluster.uid}
     if not others and record.latched and (finding.epoch or 0) > record.epoch:
-        return f"It is of a recovery that is no longer on record. {survivor.ways_out(seen)}"
+        return f"It belongs to a recovery that is no longer on record. {survivor.ways_out(seen)}"
     ways = ["Give the pod its own volume back"]
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
     if others and not adopted and finding.cluster_id == record.cluster_id:

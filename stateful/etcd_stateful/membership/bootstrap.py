@@ -121,7 +121,7 @@ def latch(seen: Observation) -> Step | None:
     record = recorded(seen)
     if seen.etcd is None or record.latched:
         return None
-    reason = "the cluster has formed; clients are let in"
+    reason = "the cluster has formed; clients can connect"
     return WriteBootstrap.of(seen, records.latch(record), reason)
 
 

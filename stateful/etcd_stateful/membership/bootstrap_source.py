@@ -102,7 +102,7 @@ def _found(seen: Observation, source: Source) -> tuple[Store, Chosen | None] | W
     if isinstance(found, Store):
         return found, Chosen(source.name, found) if isinstance(source, BackupRef) else None
     if not found.stuck:
-        return Wait(f"{found.why} ({_FIELD}); nothing is created before")
+        return Wait(f"{found.why} ({_FIELD}); nothing is created before that")
     return Hold("BackupAwaited", f"{_FIELD}: {found.why}. Nothing is created until then")
 
 

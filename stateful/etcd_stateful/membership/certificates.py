@@ -85,7 +85,7 @@ def problems_of_provided(seen: Observation) -> list[str]:
     for need in provided_needs(seen):
         found = known.secrets.get(need.secret, {}).get(need.role)
         if found is None:
-            said.append(f"Secret {need.secret}, which {need.field} names, is not there")
+            said.append(f"Secret {need.secret}, which {need.field} names, does not exist")
         elif found.problem:
             said.append(f"Secret {need.secret}, which {need.field} names: {found.problem}")
     return said
@@ -153,7 +153,7 @@ def _why_lost(seen: Observation, above: CertificateSpec) -> str:
     """Why the managed authority cannot sign; empty if it can."""
     found = rotation.find(seen, above.secret, above.role)
     if found is None:
-        return "cannot be used: it is not there"
+        return "cannot be used: it does not exist"
     if found.problem:
         return f"cannot be used: {found.problem}"
     if not trusted.may_sign(seen, above, found):

@@ -73,7 +73,7 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
         # and so the wrong replicas (I5), or an old record, and so the wrong version: the record may
         # be rewritten until the cluster has formed (I9).
         final = kind == "StatefulSet"
-        return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
+        return ApplyChild(kind, name, manifest, f"{kind} {name} does not exist", final)
     if live["metadata"].get("deletionTimestamp"):
         return _to_be_gone(kind, name)
     if where := drift(live, manifest):
@@ -101,7 +101,7 @@ def being_deleted(seen: Observation) -> Wait | None:
 
 
 def _to_be_gone(kind: str, name: str) -> Wait:
-    return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
+    return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is recreated")
 
 
 def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:

@@ -30,8 +30,8 @@ def _is_due(seen: Observation, seat: Seat) -> bool:
 
 
 def _pause(seat: Seat) -> Wait:
-    words = "members have been missing for long, and what fails is tried ever more rarely"
-    return Wait(f"a pause before {seat.name} is added: {words}")
+    words = "members have been missing for a long time, so attempts are made less and less often"
+    return Wait(f"the back-off to pass before {seat.name} is added: {words}")
 
 
 def is_possible(seen: Observation) -> bool:

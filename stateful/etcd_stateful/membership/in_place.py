@@ -117,7 +117,7 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         return step
     if claim.record is None and in_place_request.is_foreign(seen, claim):
         words = (
-            f"claim {claim.name} is not of this cluster; if you do not need it, delete the claim"
+            f"claim {claim.name} does not belong to this cluster; if you do not need it, delete it"
         )
         return Hold(FAILED, words)
     if claim.record is None:

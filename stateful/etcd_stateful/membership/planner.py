@@ -117,7 +117,7 @@ def _name_taken(foreign: Foreign) -> Hold:
     return Hold(
         "NameTaken",
         f"{foreign.kind} {foreign.name} belongs to {foreign.owner}. It is left alone; delete it, "
-        "or make it again under another name, or choose another name for the cluster",
+        "or recreate it under another name, or choose another name for the cluster",
     )
 
 
@@ -187,7 +187,7 @@ def _predecessors(seen: Observation) -> Step | None:
     not retry when those pods are gone."""
     if seen.stateful_set is not None or not seen.predecessors:
         return None
-    return Wait(f"pods {', '.join(seen.predecessors)} of the StatefulSet before to stop")
+    return Wait(f"pods {', '.join(seen.predecessors)} of the previous StatefulSet to stop")
 
 
 def _optional_name_taken(seen: Observation) -> Step | None:
@@ -255,8 +255,8 @@ def _unknown_members(seen: Observation) -> Step | None:
     names = ", ".join(f"{to_hex(one.member_id)} at {' '.join(one.peer_urls)}" for one in unknown)
     return Hold(
         "UnknownMember",
-        f"on the member list is {names}, which is none of this cluster's pods. The membership is "
-        "left as it is until that member is removed (etcdctl member remove)",
+        f"the member list has {names}, which is none of this cluster's pods. The operator does not "
+        "change the membership until that member is removed (etcdctl member remove)",
     )
 
 

@@ -76,7 +76,7 @@ def _version_hint(seen: Observation) -> Iterator[str]:
     if record.untried:
         yield (
             f"etcd {record.version} is only assumed, as no record says which version wrote the "
-            "data: if members fail for that, set spec.version to the one that they ran"
+            "data: if members fail because of that, set spec.version to the version that they ran"
         )
 
 

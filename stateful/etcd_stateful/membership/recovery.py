@@ -75,7 +75,8 @@ def refused(seen: Observation) -> Step | None:
             f"spec.recovery is not carried out: {why}. {survivor.ways_out(seen)}",
         )
     names = ", ".join(survivor.still_serving(seen, asked))
-    return Wait(f"{names} to be no longer Ready and have no leader: a quorum may serve", soon=True)
+    words = f"{names} to be no longer Ready and to have no leader: a quorum may still serve"
+    return Wait(words, soon=True)
 
 
 def not_needed(seen: Observation) -> Step | None:
@@ -130,8 +131,8 @@ def _raise_epoch(seen: Observation, asked: Recovery) -> Step:
     return WriteBootstrap.of(
         seen,
         record,
-        f"epoch {record.epoch} begins with the data of {asked.survivor}; from here on the recovery "
-        "cannot be called off",
+        f"epoch {record.epoch} begins with the data of {asked.survivor}; the recovery "
+        "cannot be cancelled from now on",
         final=True,
     )
 
@@ -178,7 +179,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     if job.stranger:
         return filling.name_taken(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
-        return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
+        return DeleteJob.of(job, f"Job {job.name} is deleted: it belongs to an earlier recovery")
     edited = job.spec_hash != job_hash(bootstrap.at_running_version(seen))
     if job.state != "complete" and (edited or job.unpullable):
         why = "the spec has been edited" if edited else IMAGE_UNPULLABLE

@@ -41,7 +41,7 @@ def record(seen: Observation) -> Step | None:
     record, listed = recorded(seen), _by_list(seen)
     if listed in (None, on_record(record)) or survivor.halted(seen):
         return None
-    reason = f"the cluster is to have {listed} members now"
+    reason = f"the cluster should have {listed} members now"
     return WriteBootstrap.of(seen, replace(record, size=listed), reason)
 
 

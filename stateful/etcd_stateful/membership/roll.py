@@ -50,7 +50,7 @@ def restart_unready(seen: Observation) -> Step | None:
         if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):
             continue  # it may be silent only for a moment
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
-            return _restart(pod, "it does not serve, and its template is not the newest")
+            return _restart(pod, "it does not serve, and its template is outdated")
     return None
 
 
@@ -108,8 +108,8 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
         return Wait(f"a quorum to serve without {seat.name}", soon=True)
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
         return step
-    outage = "; with fewer than three members nobody is served meanwhile" if few else ""
-    return _restart(seat.pod, f"its template is not the newest{outage}") if seat.pod else None
+    outage = "; with fewer than three members, clients are not served meanwhile" if few else ""
+    return _restart(seat.pod, f"its template is outdated{outage}") if seat.pod else None
 
 
 def recreate_crashing(seen: Observation) -> Step | None:
@@ -141,7 +141,7 @@ def unobserved_edit(seen: Observation) -> Step | None:
     unknown before. Asked last."""
     if seen.stateful_set is None or seen.is_settled_revision:
         return None
-    return Wait(f"the controller of StatefulSet {seen.cluster.name} to look at its newest template")
+    return Wait(f"the controller of StatefulSet {seen.cluster.name} to observe its latest template")
 
 
 def _is_outdated(seen: Observation, pod: Pod) -> bool:

@@ -199,9 +199,9 @@ def _waited(seen: Observation, link: _Link) -> bool:
 def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
     secret, now = link.need.secret, link.authority.generation
     if link.authority.stage == "swapped":
-        words = "is no longer trusted: all certificates are from its successor"
-        return _rotate(link, "end", now, f"the authority before the one in Secret {secret} {words}")
-    words = f"the successor in Secret {secret} signs from now on: everybody trusts it"
+        words = "is no longer trusted: its successor has signed all certificates"
+        return _rotate(link, "end", now, f"the previous authority of Secret {secret} {words}")
+    words = f"the successor in Secret {secret} signs from now on: every member trusts it"
     return _rotate(link, "take over", _following(seen, link), words)
 
 
@@ -248,8 +248,9 @@ def _is_old(seen: Observation, authority: Certificate, ahead: float = 0.0) -> bo
 
 
 _WORDS: Final[dict[Stage, str]] = {
-    "overlap": "is to be replaced: its successor is being distributed, and signs nothing before "
-    "every member has restarted with both and clients had spec.TLS.rotation.overlapSeconds",
+    "overlap": "is being replaced: its successor is being distributed, and signs nothing until "
+    "every member has restarted with both and spec.TLS.rotation.overlapSeconds have passed for "
+    "clients",
     "swapped": "was replaced: its successor signs, and the old one is trusted until members and "
     "clients have new certificates, for spec.TLS.rotation.overlapSeconds",
     "": "was replaced: members are restarted without the old one",

@@ -91,7 +91,7 @@ def _why_not_meant(seen: Observation, asked: Recovery) -> str:
             f"{to_hex(record.cluster_id)} (status.clusterID)"
         )
     if asked.epoch != record.epoch:
-        return f"it names epoch {asked.epoch}, but the cluster is in {record.epoch} (status.epoch)"
+        return f"it names epoch {asked.epoch}, but status.epoch of the cluster is {record.epoch}"
     if record.declined:
         return (
             "it was set while a quorum answered, so it does not count for this loss of the quorum: "
@@ -198,7 +198,7 @@ def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:
     if _holds_anothers(seat):
         return f"the volume of {name} holds the data of another member"
     if seat.status and seat.status.learner:
-        return f"{name} is a learner, and etcd makes no cluster of one out of a learner"
+        return f"{name} is a learner, and etcd cannot make a cluster of one out of a learner"
     return f"the node that the volume of {name} lies on is gone" if _node_gone(seat) else ""
 
 

@@ -120,7 +120,7 @@ def _missing_secrets(to_be: Observation) -> Step | None:
     words = f"{taken[0].kind} {taken[0].name} belongs to {taken[0].owner}"
     return Hold(
         "NameTaken",
-        f"spec.TLS asks for TLS, but {words}: delete it, or make it again under another name. "
+        f"spec.TLS asks for TLS, but {words}: delete it, or recreate it under another name. "
         f"{goes_on}",
     )
 
@@ -246,8 +246,8 @@ _PEER_WORDS: Final = {
 }
 _CLIENT_WORDS: Final = {
     Level.BETWEEN: "clients are served with TLS and in plaintext from now on",
-    Level.TLS: "clients are served with TLS alone from now on",
-    Level.PLAINTEXT: "clients are served in plaintext alone from now on",
+    Level.TLS: "clients are served only with TLS from now on",
+    Level.PLAINTEXT: "clients are served only in plaintext from now on",
 }
 
 

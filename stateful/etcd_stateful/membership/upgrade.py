@@ -149,12 +149,14 @@ def step_before_joining(seen: Observation, pod: Pod) -> Step | None:
     joins = pod.made_for or now
     if running and all(minor_of(version) > minor_of(joins) for version in running):
         if minor_of(joins) < minor_of(now):
-            return Wait(f"pod {pod.name} to be made again, with etcd {now}", soon=True)
+            return Wait(f"pod {pod.name} to be recreated with etcd {now}", soon=True)
         stays = min(running)
-        words = f"the cluster stays with etcd {stays} for now: no member of {now} may join others"
+        words = (
+            f"the cluster stays with etcd {stays} for now: no member with etcd {now} can join it"
+        )
         return record_version(seen, stays, None, words)
     if any(one.downgrade_target for one in said):
-        words = "the downgrade is called off for now: no member may join amid one"
+        words = "the downgrade is cancelled for now: etcd lets no member join during one"
         return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
     return None
 
@@ -203,9 +205,9 @@ def impossible(seen: Observation) -> Step | None:
 def _needs_volumes(wanted: Version, now: Version) -> Hold:
     return Hold(
         "DowngradeNeedsVolumes",
-        f"the cluster runs etcd {now}, and does not go down to {wanted}: its data is in emptyDirs, "
-        "so that each member would have to join anew, and etcd lets none join amid a downgrade. "
-        f"Set spec.version to {now}",
+        f"the cluster runs etcd {now}, and cannot be downgraded to {wanted}: its data is in "
+        "emptyDir volumes, so each member would have to join again, and etcd lets no member join "
+        f"during a downgrade. Set spec.version to {now}",
     )
 
 
@@ -214,7 +216,7 @@ def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
     format."""
     minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), minor_of(wanted)
     if any(minor_in(status.downgrade_target) != lower for status in said):
-        words = f"etcd is told that it goes down to {minor}"
+        words = f"etcd is asked to allow a downgrade to {minor}"
         return changes.request(seen, lambda asked: EnableDowngrade(asked, minor, words))
     if any(minor_in(status.storage_version) != lower for status in said):
         return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
@@ -260,7 +262,7 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     down = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None}
     if not down - {minor_of(wanted)}:
         return None
-    words = "the downgrade is called off: the spec goes back up"
+    words = "the downgrade is cancelled: spec.version is higher again"
     return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 

@@ -89,7 +89,7 @@ class Job:
     trouble: str = ""
     """What its pod waits for or why it failed; empty if nothing is wrong."""
     unpullable: bool = False
-    """Its operator image cannot be pulled, and the operator runs another by now."""
+    """Its operator image cannot be pulled, and the operator now runs another one."""
     claim_uid: str = ""
     """UID of the claim that a restore Job was created to fill."""
     etcd_started: bool = False

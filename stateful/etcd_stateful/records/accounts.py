@@ -37,5 +37,5 @@ def _names(value: object) -> list[str]:
     """The names in a list of strings. Anything else is refused, because what is named here may be
     deleted."""
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{value!r:.60} is no list of names")
+        raise TypeError(f"{value!r:.60} is not a list of names")
     return value

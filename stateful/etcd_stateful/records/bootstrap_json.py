@@ -124,5 +124,5 @@ def _check_format(raw: Mapping[str, Any]) -> None:
 def _epoch(value: object) -> int:
     """A valid epoch. Anything else is refused, because the epoch decides which volumes may run."""
     if type(value) is not int or value < FIRST_EPOCH:
-        raise TypeError(f"{value!r:.60} is no epoch")
+        raise TypeError(f"{value!r:.60} is not an epoch")
     return value

@@ -124,7 +124,7 @@ def from_json(raw: Mapping[str, Any]) -> Successor:
     """Raises ValueError, KeyError and TypeError."""
     name, url, member = raw["member"]
     if naming.ordinal_of(str(name).rpartition("-")[0], str(name)) is None:
-        raise ValueError(f"{name!r:.60} is no pod's name")
+        raise ValueError(f"{name!r:.60} is not the name of a pod")
     return Successor(
         restore=str(raw["restore"]),
         store=stores.from_json(raw["store"]),

@@ -83,7 +83,7 @@ def _besides(found: Condition, off: str) -> Condition:
     return replace(found, message=f"{found.message[:room]}{_BESIDES}{off}")
 
 
-_BESIDES: Final = ". Also, to be tried again: "
+_BESIDES: Final = ". Also, to be retried: "
 
 
 def _of_step(outcome: Outcome) -> Condition:
@@ -116,7 +116,9 @@ def _behind(seen: Observation) -> str:
     outdated = [pod for pod in seen.pods if pod.name in seen.outdated]
     words = ""
     if behind := [pod.name for pod in outdated if pod.spec_hash != now]:
-        words += f" but for pods {', '.join(behind)}, which are yet to be restarted for the spec"
+        words += (
+            f" except for pods {', '.join(behind)}, which have yet to be restarted for the spec"
+        )
     if older := [pod.name for pod in outdated if pod.spec_hash == now]:
         words += (
             f"; pods {', '.join(older)} keep the template of another version of the operator, from "

@@ -88,10 +88,10 @@ class Outcome:
     def words(self) -> str:
         """What the operator is doing, or why it does nothing."""
         if self.failure:
-            return f"to be tried again: {self.failure}"
+            return f"to be retried: {self.failure}"
         match self.step:
             case None | Settled():
-                return f"to be tried again: {self.put_off}" if self.put_off else ""
+                return f"to be retried: {self.put_off}" if self.put_off else ""
             case Wait(reason=words):
                 return f"waiting for {words}"
             case Hold(message=words):

@@ -77,7 +77,7 @@ def _plan(outcome: Outcome) -> str:
     if outcome.refused:
         return "nothing until the spec is fixed"
     if outcome.failure:
-        return f"try again: {outcome.failure}"[:1024]
+        return f"retry: {outcome.failure}"[:1024]
     if isinstance(outcome.step, Hold):
         return f"nothing until a human acts ({outcome.step.reason})"
     return outcome.words or "nothing to do"

@@ -200,7 +200,9 @@ async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
     assert isinstance(done, Stored), done
     assert loop.time() - began > order.timeout
     assert done.pruned == 0
-    assert done.notes == ("old backups are still there: the store takes long to delete them",)
+    assert done.notes == (
+        "old backups are still there: the store takes a long time to delete them",
+    )
 
 
 async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
@@ -568,7 +570,7 @@ class TestTheStoreFails:
 
         assert isinstance(done, Failure)
         assert (done.reason, done.final) == ("TimedOut", True)
-        assert "timeoutInSecond: 2 s are over" in done.message
+        assert "timeoutInSecond: 2 s have passed" in done.message
         assert asyncio.get_running_loop().time() - began < 60, "it waited for the store"
 
     async def test_one_that_hangs_at_any_request_is_named_before_the_time_is_over(

@@ -208,7 +208,7 @@ async def test_a_malformed_kubeconfig_is_one_line(namespace, tmp_path, noise):
 
     assert code == 2
     [line] = lines
-    assert line["message"].startswith("no way to Kubernetes: ")
+    assert line["message"].startswith("cannot connect to Kubernetes: ")
     assert "exc_info" not in line
 
 
@@ -217,5 +217,5 @@ async def test_without_any_credentials_it_says_so_in_one_line(namespace, tmp_pat
         code, lines = await operator.ended(None, seconds=30)
 
     assert code == 2
-    assert lines[-1]["message"].startswith("no way to Kubernetes: ")
+    assert lines[-1]["message"].startswith("cannot connect to Kubernetes: ")
     assert not any("exc_info" in line for line in lines)

@@ -207,7 +207,7 @@ def _not_waited(state: State, wait: Wait) -> str:
         "a quorum to answer: ": is_lost_for_good(state) or _never_formed(state),
         "to reach a quorum": _never_formed(state),
         "keeps failing": _never_formed(state),
-        "set spec.version to the one that they ran": _fails(state),
+        "set spec.version to the version that they ran": _fails(state),
         "to make a cluster of one": goal_recovery.cannot_run(state),
     }
     if any(true for words, true in names.items() if words in wait.reason):

@@ -44,7 +44,7 @@ def test_the_version_that_introductions_have_gets_a_clear_answer(version: str) -
     body["spec"]["version"] = version
 
     with pytest.raises(
-        RefusedCluster, match=f"etcd {version} is not supported; supported are"
+        RefusedCluster, match=f"etcd {version} is not supported; supported versions are"
     ) as caught:
         parse_cluster(body)
 

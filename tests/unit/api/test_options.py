@@ -103,10 +103,10 @@ def test_every_option_can_be_set_as_coreos_manifests_do(
 def test_no_minor_has_other_options() -> None:
     with pytest.raises(RefusedCluster) as caught:
         configured("3.7.3", etcd={"options": {"unknown": "1"}})
-    known = str(caught.value).partition("Known are: ")[2].split(", ")
+    known = str(caught.value).partition("Known options are: ")[2].split(", ")
     with pytest.raises(RefusedCluster) as older:
         configured("3.5.33", etcd={"options": {"unknown": "1"}})
-    known_to_3_5 = str(older.value).partition("Known are: ")[2].split(", ")
+    known_to_3_5 = str(older.value).partition("Known options are: ")[2].split(", ")
 
     assert sorted(known) == sorted({**SAME_IN_ALL, **EXPERIMENTAL_IN_3_5, **SINCE_3_6})
     assert sorted(known_to_3_5) == sorted({**SAME_IN_ALL, **EXPERIMENTAL_IN_3_5})

@@ -321,7 +321,7 @@ REFUSED = [
     Bad(
         option("quota-backend-bytes", "1"), "spec.etcd.options[quota", "set spec.etcd.quotaBackend"
     ),
-    Bad(option("unknown", "1"), "spec.etcd.options[unknown]", "Known are: backend-batch"),
+    Bad(option("unknown", "1"), "spec.etcd.options[unknown]", "Known options are: backend-batch"),
     Bad(
         {"version": "3.5.33"} | option("warning-unary-request-duration", "1s"),
         "spec.etcd.options[warning-unary-request-duration]",

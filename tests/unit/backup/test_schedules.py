@@ -117,7 +117,7 @@ class TestDue:
         assert missed(step) == ("NotMade", 5, NOON - 1)
         assert isinstance(step, WriteStatus)
         assert step.miss
-        assert "could not be made: a webhook is down" in step.miss.message
+        assert "could not be created: a webhook is down" in step.miss.message
 
     def test_while_suspended_all_are_missed_and_none_is_made_up_for(self) -> None:
         suspended = replace(HOURLY, suspend=True)

@@ -271,7 +271,7 @@ async def test_a_hanging_volume_blocked_a_restore_silently(
     sink: Sink, hung: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
-    with pytest.raises(StoreFailed, match="volume 'claim' says nothing for") as said:
+    with pytest.raises(StoreFailed, match="volume 'claim' has not answered for") as said:
         async with asyncio.timeout(10):
             await ASKED[what](sink)
 

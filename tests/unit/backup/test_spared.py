@@ -119,7 +119,7 @@ async def test_an_object_that_was_applied_again_replaced_what_it_was_created_to_
 
     assert isinstance(said, Failure), said
     assert (said.reason, said.final) == ("AlreadyStored", True)
-    assert "stays as it is" in said.message
+    assert "left as it is" in said.message
     assert (root / KEY).read_bytes() == OF_BEFORE
     (root / names.manifest_of(KEY)).write_bytes(of(OURS, "uid-b"))
     assert isinstance(await backed_up(root, brought_back=True), Stored), "its own"
@@ -136,7 +136,7 @@ async def test_an_object_that_was_applied_again_replaced_a_backup_that_had_not_b
 
     assert isinstance(said, Failure), said
     assert (said.reason, said.final) == ("AlreadyStored", True)
-    assert "did not come to its end, and may be whole" in said.message
+    assert "was interrupted, and may be complete" in said.message
     assert (root / KEY).read_bytes() == OF_BEFORE
     for own in (manifest.undecided("uid-b", OURS), manifest.undecided("", OURS)):
         (root / names.manifest_of(KEY)).write_bytes(own)
@@ -302,7 +302,9 @@ class TestWhatATryHadStoredWhosePodWasGone:
 
         assert (root / KEY).read_bytes() == Etcd(ORDER).data
         made_at = manifest.parse((root / names.manifest_of(KEY)).read_bytes()).made_at
-        assert again.notes == (f"it was made at {made_at}, by a try of which nothing was heard",)
+        assert again.notes == (
+            f"it was made at {made_at}, by a try that did not report its result",
+        )
         assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
 
     @pytest.mark.parametrize("run", ["g2", ""])

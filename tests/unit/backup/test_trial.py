@@ -286,7 +286,7 @@ class TestThePasses:
     async def test_an_etcd_that_keeps_failing_is_reported_with_its_last_error(self) -> None:
         """It was reported as too little time, but more time did not help."""
         world = await self.stored()
-        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        words = "spec.backupPolicy.timeoutInSecond: 60 s have passed; set it higher"
         self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
         pod = world.kube.live(PODS, "p2")
         last = {"exitCode": 137, "reason": "OOMKilled", "message": "panic: no memory"}
@@ -303,7 +303,7 @@ class TestThePasses:
 
     async def test_a_slow_etcd_is_not_blamed(self) -> None:
         world = await self.stored()
-        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        words = "spec.backupPolicy.timeoutInSecond: 60 s have passed; set it higher"
         self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
         pod = world.kube.live(PODS, "p2")
         ended = {"terminated": {"exitCode": 137, "reason": "Error"}}

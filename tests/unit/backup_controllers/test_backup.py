@@ -237,7 +237,7 @@ async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: W
     world.kube.put(PODS, pod)
     await world.settle()
     assert world.condition()["reason"] == "OutOfMemory"
-    assert world.condition()["message"].endswith("it is tried again")
+    assert world.condition()["message"].endswith("it is retried")
     world.end_job("Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
     await world.settle()
 
@@ -568,7 +568,7 @@ async def test_a_pod_that_cannot_start_is_reported(world: World) -> None:
     await world.settle()
 
     assert world.condition()["reason"] == "PodWaits"
-    assert "events of the Job" in world.condition()["message"]
+    assert "Events of the Job" in world.condition()["message"]
 
 
 async def test_a_pod_that_never_started_is_reported_also_when_its_time_is_over(
@@ -582,8 +582,8 @@ async def test_a_pod_that_never_started_is_reported_also_when_its_time_is_over(
     await world.settle()
 
     assert world.status["reason"] == (
-        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: its pod is "
-        "not made; the events of the Job say why"
+        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: its pod has "
+        "not been created; the Events of the Job say why"
     )
 
 

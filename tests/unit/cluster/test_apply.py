@@ -102,7 +102,7 @@ def world():
 
 
 def service_step():
-    return ApplyChild("Service", "a", headless_service(CLUSTER), "is not there")
+    return ApplyChild("Service", "a", headless_service(CLUSTER), "does not exist")
 
 
 def mending_step(world):
@@ -147,7 +147,7 @@ class TestChild:
             SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
         )
         applied = await world.apply(mending_step(world))
-        assert applied == Outdated("Service a is another owner's now")
+        assert applied == Outdated("Service a now belongs to another owner")
         assert world.kube.live(SERVICES, "a") == before
 
     async def test_whose_name_was_free_a_moment_ago_needs_no_other_read(self, world):
@@ -168,7 +168,7 @@ class TestChild:
         await world.finder.find(STATEFUL_SETS, "default", "a")
         manifest = stateful_set(CLUSTER, replicas=3, operator_image="operator:1")
         world.kube.log.clear()
-        await world.apply(ApplyChild("StatefulSet", "a", manifest, "is not there"))
+        await world.apply(ApplyChild("StatefulSet", "a", manifest, "does not exist"))
         assert world.kube.log == ["get StatefulSet a", "apply StatefulSet a"]
 
     async def test_that_was_replaced_in_between_is_not_taken_over(self, world):
@@ -239,7 +239,7 @@ class TestChild:
 
     async def test_a_stateful_set(self, world):
         manifest = stateful_set(CLUSTER, replicas=3, operator_image="operator:1")
-        step = ApplyChild("StatefulSet", "a", manifest, "is not there")
+        step = ApplyChild("StatefulSet", "a", manifest, "does not exist")
         assert (await world.apply(step)).created
         assert world.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 3
 

@@ -217,7 +217,7 @@ async def test_turning_client_tls_off_locked_the_operator_out_of_a_cluster_with_
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda bench: bench.kube.remove(SECRETS, "default", "web"), "Secret web is not there"),
+        (lambda bench: bench.kube.remove(SECRETS, "default", "web"), "Secret web does not exist"),
         (lambda bench: put_password(bench, "web", "x", "other"), "Secret web has no key pw"),
         (lambda bench: put_password(bench, "web", "", "pw"), "pw of Secret web is empty"),
         (lambda bench: put_password(bench, "web", "x\n", "pw"), "line break"),

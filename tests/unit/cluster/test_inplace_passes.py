@@ -193,4 +193,4 @@ async def test_a_claim_of_another_owner_that_came_in_between_is_neither_recorded
     await passes(bench)
 
     assert bench.kube.find(JOBS, "a-restore") is None
-    assert "claim data-a-3 is not of this cluster" in bench.status["restore"]["message"]
+    assert "claim data-a-3 does not belong to this cluster" in bench.status["restore"]["message"]

@@ -300,8 +300,7 @@ class TestDeclined:
         settled.clock.now += 2
         await settled.once()
         assert settled.status["plan"] == (
-            "waiting for etcd, which says 'unhealthy cluster', before this can be done: "
-            "a-3 is added"
+            "waiting for etcd, which declines this for now ('unhealthy cluster'): a-3 is added"
         )
         assert settled.condition("Progressing")["reason"] == "Waiting"
         assert settled.events.posted == []

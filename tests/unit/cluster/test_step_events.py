@@ -134,7 +134,7 @@ def test_a_repeated_step_has_no_new_event():
         (stateful_set(5), ("Normal", "Resized", "replicas of a go from 3 to 5")),
         (
             stateful_set(spec_hash="two"),
-            ("Normal", "TemplateChanged", "pods of a are made anew: x"),
+            ("Normal", "TemplateChanged", "pods of a are recreated: x"),
         ),
         (stateful_set(), ("Normal", "PutBack", "put back StatefulSet a: x")),
     ],

@@ -82,7 +82,7 @@ async def test_on_and_off_again(bench):
     then = "members listen for each other with TLS from now on"
     assert told == [
         f"{first}; clients are served with TLS and in plaintext from now on",
-        f"{then}; clients are served with TLS alone from now on",
+        f"{then}; clients are served only with TLS from now on",
     ]
     assert bench.events.reasons().count("MemberUpdated") == 6
 

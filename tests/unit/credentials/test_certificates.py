@@ -374,10 +374,13 @@ class TestProvided:
             ({"peer.crt": None}, "peer.crt is missing"),
             ({"peer.key": b""}, "peer.key is missing"),
             ({"peer-ca.crt": None}, "peer-ca.crt is missing"),
-            ({"peer.crt": b"rubbish"}, "peer.crt is no certificate in PEM form"),
-            ({"peer.crt": b"\xff\x00"}, "peer.crt is no certificate in PEM form"),
-            ({"peer-ca.crt": b"rubbish"}, "peer-ca.crt is no certificate in PEM form"),
-            ({"peer.key": b"rubbish"}, "peer.key is no private key in PEM form without a password"),
+            ({"peer.crt": b"rubbish"}, "peer.crt is not a certificate in PEM form"),
+            ({"peer.crt": b"\xff\x00"}, "peer.crt is not a certificate in PEM form"),
+            ({"peer-ca.crt": b"rubbish"}, "peer-ca.crt is not a certificate in PEM form"),
+            (
+                {"peer.key": b"rubbish"},
+                "peer.key is not a private key in PEM form without a password",
+            ),
         ],
     )
     def test_a_missing_or_unreadable_file(self, change, said):
@@ -433,7 +436,7 @@ class TestProvided:
 
     def test_names(self):
         assert problem(peer(names=("c-0.c.ns.svc", "c-2.c.ns.svc"))) == (
-            "peer.crt is not good for the name c-1.c.ns.svc"
+            "peer.crt is not valid for the name c-1.c.ns.svc"
         )
         assert "c-0.c.ns.svc, c-1.c.ns.svc, c-2.c.ns.svc and 2 more" in problem(
             peer(names=("*.other.ns.svc",)), size=5
@@ -460,7 +463,7 @@ class TestProvided:
     def test_growing_needs_the_names_of_the_new_members(self):
         data = peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))
         assert problem(data, size=5) == (
-            "peer.crt is not good for the name c-3.c.ns.svc, c-4.c.ns.svc"
+            "peer.crt is not valid for the name c-3.c.ns.svc, c-4.c.ns.svc"
         )
 
     def test_usages(self):

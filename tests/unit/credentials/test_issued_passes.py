@@ -202,7 +202,7 @@ class TestCreation:
             await bench.once()
         told = bench.condition("Blocked")
         assert told["reason"] == "CertManagerMissing"
-        assert "may not ask" in told["message"]
+        assert "has no access" in told["message"]
 
     @pytest.mark.parametrize(
         ("spoils", "words"),

@@ -295,7 +295,7 @@ async def test_a_secret_keeps_the_file_that_a_pod_mounts_until_none_does():
         ("next-ca.crt", "next-ca.key", "next-ca.key is no private key"),
         ("next-ca.crt", "next-ca.crt", "next-ca.crt is no certificate"),
         ("old-ca.crt", "old-ca.crt", "old-ca.crt is no certificate"),
-        ("old-ca.crt", "generation", "generation is no number"),
+        ("old-ca.crt", "generation", "generation is not a number"),
     ],
 )
 async def test_a_rotation_that_was_tampered_with_is_reported_and_continues_when_repaired(

@@ -583,7 +583,7 @@ class TestProvided:
         await bench.once()
         await bench.once()
         message = bench.condition("Blocked")["message"]
-        assert "Secret o, which spec.TLS.static.operatorSecret names, is not there" in message
+        assert "Secret o, which spec.TLS.static.operatorSecret names, does not exist" in message
         assert bench.kube.find(STATEFUL_SETS, "a") is None
 
     async def test_one_that_expires_while_the_cluster_runs_touches_nothing(self, bench):

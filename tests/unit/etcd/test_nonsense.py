@@ -50,7 +50,7 @@ async def test_nonsense_at_a_members_address_was_an_internal_error_with_a_traceb
 ):
     at, etcd = await somebody("/Nothing"), GrpcEtcd()
     for asked in (etcd.status(at), etcd.member_list(at), etcd.member_promote(at, 3)):
-        with pytest.raises(NoAnswer, match="no message of etcd"):
+        with pytest.raises(NoAnswer, match="did not answer with a message of etcd"):
             await asked
 
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
@@ -59,5 +59,5 @@ async def test_nonsense_at_a_members_address_was_an_internal_error_with_a_traceb
 async def test_a_change_that_is_answered_with_nonsense_may_have_happened(somebody):
     at = await somebody("/Status")
 
-    with pytest.raises(NoAnswer, match="no message of etcd"):
+    with pytest.raises(NoAnswer, match="did not answer with a message of etcd"):
         await GrpcEtcd().member_add_learner(at, "http://a-3:2380")

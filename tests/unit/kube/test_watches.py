@@ -273,7 +273,7 @@ async def test_a_kopf_that_dies_is_started_anew(api, watches, told, caplog):
     api.tell("ADDED", pod(20))
     await until(lambda: told)
 
-    assert "the watches broke down" in caplog.text
+    assert "the watches failed" in caplog.text
 
 
 async def test_restart_begins_every_watch_anew(api, watches):

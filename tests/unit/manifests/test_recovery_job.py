@@ -334,7 +334,7 @@ class TestWhatIsAsked:
         found = (await self.look(kube)).job
 
         assert found is not None
-        assert found.trouble == "its pod is not made; the events of the Job say why"
+        assert found.trouble == "its pod has not been created; the Events of the Job say why"
 
     async def test_what_its_pod_waits_for(self, kube: FakeKube) -> None:
         self.made(kube)

@@ -196,7 +196,7 @@ class TestRootOfBefore:
         assert not found.accounts.passwordless
 
     def test_it_is_not_deleted_before_it_can_be_recreated(self, found) -> None:
-        found.problems = {"root": "Secret root is not there"}
+        found.problems = {"root": "Secret root does not exist"}
         found.declare()
         drive(found, idle=2)
 
@@ -349,20 +349,20 @@ class TestHeld:
     def test_a_missing_secret_is_named_and_holds_only_what_needs_it(self) -> None:
         found = world()
         del found.secrets["web"]
-        found.problems = {"web": "Secret web is not there"}
+        found.problems = {"web": "Secret web does not exist"}
         found.declare()
         step = drive(found, idle=2)
 
         assert isinstance(step, Hold)
         assert step.reason == "AuthSecretUnusable"
         assert "spec.auth.users[0].secret" in step.message
-        assert "Secret web is not there" in step.message
+        assert "Secret web does not exist" in step.message
         assert not found.accounts.enabled
         assert "web" not in found.accounts.passwords
 
     def test_once_all_users_exist_the_secret_is_no_longer_needed(self, on) -> None:
         del on.secrets["web"]
-        on.problems = {"web": "Secret web is not there"}
+        on.problems = {"web": "Secret web does not exist"}
         on.accounts.enabled = False
         step = drive(on, idle=2)
 

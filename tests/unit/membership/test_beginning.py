@@ -226,7 +226,7 @@ class TestTooLate:
 
         assert drive(world) == Hold(
             "BegunOtherwise",
-            "spec.size says 1, but the cluster began with 3. Members may already have data, so the "
+            "spec.size is 1, but the cluster began with 3. Members may already have data, so the "
             "cluster goes on forming as it began, and the edit is applied once it has formed. If "
             "it cannot form, fix the cause or revert the edit; or delete the EtcdCluster and its "
             "claims, and create it again with the spec that you want; pod c-1: cannot be "
@@ -236,7 +236,7 @@ class TestTooLate:
     @pytest.mark.parametrize(
         ("edit", "words"),
         [
-            ({"version": "3.6.14"}, "spec.version says 3.6.14, but the cluster began with 3.7.3. "),
+            ({"version": "3.6.14"}, "spec.version is 3.6.14, but the cluster began with 3.7.3. "),
             (
                 {"TLS": {"peer": "Plaintext"}},
                 "spec.TLS asks for plaintext for peers, but they began with TLS with managed ",

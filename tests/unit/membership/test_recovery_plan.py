@@ -626,7 +626,7 @@ class TestWhatIsRefused:
         ("fields", "words"),
         [
             ({"clusterID": "00000000000000ab"}, "it names cluster 00000000000000ab"),
-            ({"epoch": 2}, "it names epoch 2, but the cluster is in 1"),
+            ({"epoch": 2}, "it names epoch 2, but status.epoch of the cluster is 1"),
             ({"survivor": "c-5"}, "c-5 has no claim"),
             ({"survivor": "c-0"}, "the volume of c-0 holds no usable data"),
         ],
@@ -776,7 +776,7 @@ class TestWhatIsRefused:
 
         step = decide(seen)
 
-        wait(step, "c-0, c-1, c-2 to be no longer Ready and have no leader")
+        wait(step, "c-0, c-1, c-2 to be no longer Ready and to have no leader")
         assert not survivor.halted(seen)
 
     def test_nothing_happens_while_paused(self) -> None:

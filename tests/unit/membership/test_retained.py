@@ -168,7 +168,7 @@ class TestAdopt:
         assert isinstance(rest, Wait)
         assert rest.reason.endswith(
             f"; etcd {wrong} is only assumed, as no record says which version wrote the data: if "
-            "members fail for that, set spec.version to the one that they ran"
+            "members fail because of that, set spec.version to the version that they ran"
         )
 
         world.edit(version="3.6.14")
@@ -555,7 +555,7 @@ def test_an_unschedulable_pod_whose_claim_is_gone_is_reported_with_its_trouble()
         seen.pods[1],
         etcd_started=False,
         ready=False,
-        trouble="held back by scheduling gates until whoever set them removes them: a.b/c",
+        trouble="held back by scheduling gates, until they are removed: a.b/c",
     )
     claims = tuple(claim for claim in seen.claims if claim.ordinal != 1)
     statuses = {ordinal: one for ordinal, one in seen.statuses.items() if ordinal != 1}
@@ -563,7 +563,7 @@ def test_an_unschedulable_pod_whose_claim_is_gone_is_reported_with_its_trouble()
 
     step = decide(replace(seen, pods=pods, claims=claims, statuses=statuses))
 
-    assert step == Wait(f"pod c-1: {held.trouble}; its claim data-c-1 is not there")
+    assert step == Wait(f"pod c-1: {held.trouble}; its claim data-c-1 does not exist")
 
 
 def test_a_late_first_member_on_a_claim_that_is_being_deleted_is_replaced() -> None:

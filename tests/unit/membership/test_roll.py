@@ -307,14 +307,14 @@ class TestSmall:
 
         step = until(world, f"restart c-{size - 1}" if size == 1 else "restart c-1")
 
-        assert "nobody is served meanwhile" in step.reason
+        assert "clients are not served meanwhile" in step.reason
         assert drive(world) == Settled()
         assert len([one for one in world.history if isinstance(one, DeletePod)]) == size
 
     def test_of_three_no_outage_is_reported(self) -> None:
         world = edited(3)
 
-        assert "nobody is served" not in decide(world.observe()).reason
+        assert "not served" not in decide(world.observe()).reason
 
     def test_of_two_the_leader_hands_over(self) -> None:
         world = edited(2)

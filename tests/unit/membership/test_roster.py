@@ -125,7 +125,7 @@ class TestUnknownMembers:
         rest = drive(world)
 
         assert isinstance(rest, Hold)
-        assert rest.message.startswith(f"on the member list is 0000000000000001 at {where}, which")
+        assert rest.message.startswith(f"the member list has 0000000000000001 at {where}, which")
         assert 1 in world.etcd.members
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
 

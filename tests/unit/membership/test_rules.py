@@ -745,7 +745,7 @@ class TestI10OthersObjectsAreLeftAlone:
 
         assert rest == Hold(
             "NameTaken",
-            f"{kind} {name} belongs to Deployment x. It is left alone; delete it, or make it again "
+            f"{kind} {name} belongs to Deployment x. It is left alone; delete it, or recreate it "
             "under another name, or choose another name for the cluster",
         )
         assert world.history == []
@@ -1073,7 +1073,7 @@ class TestOneWriteAtATime:
         step = decide(world.observe())
 
         assert step == Wait(
-            f"{kind} {name}, which is being deleted, to be gone; then it is made again"
+            f"{kind} {name}, which is being deleted, to be gone; then it is recreated"
         )
 
     def test_no_client_service_before_the_cluster_has_formed(self) -> None:

@@ -491,7 +491,7 @@ class TestDown:
         world.apply(until(world, "StatefulSet c"))
 
         assert decide(world.observe()) == Wait(
-            "the controller of StatefulSet c to look at its newest template"
+            "the controller of StatefulSet c to observe its latest template"
         )
 
     def test_a_patch_needs_no_downgrade(self) -> None:

@@ -59,8 +59,7 @@ def test_a_pod_with_scheduling_gates_names_them():
     gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "example.com/b"}]
     words = trouble(gated, None, OLD, NOW)
     assert words == (
-        "held back by scheduling gates until whoever set them removes them: example.com/quota, "
-        "example.com/b"
+        "held back by scheduling gates, until they are removed: example.com/quota, example.com/b"
     )
     assert trouble(gated, None, GRACE_SECONDS - 1, NOW) == ""
 
@@ -92,7 +91,7 @@ def test_a_missing_image_of_start():
 
 def test_a_configuration_error_in_the_kubelets_words():
     words = said(waiting("CreateContainerConfigError", 'secret "x" not found'))
-    assert words == 'container etcd cannot be made: secret "x" not found'
+    assert words == 'container etcd cannot be created: secret "x" not found'
 
 
 def test_a_crash_loop_with_exit_code_and_the_last_words():
@@ -135,8 +134,8 @@ def test_no_storage_class_at_all():
     words = said(UNSCHEDULABLE, claim())
     assert words == (
         "claim data-a-0 has no storage class and Kubernetes has no default one: mark a "
-        "StorageClass as the default, or delete the EtcdCluster and its claims, and declare it "
-        "with spec.pod.persistentVolumeClaimSpec.storageClassName"
+        "StorageClass as the default, or delete the EtcdCluster and its claims, and create it "
+        "again with spec.pod.persistentVolumeClaimSpec.storageClassName"
     )
 
 
@@ -146,7 +145,7 @@ def test_with_a_class_the_scheduler_knows_better(spec):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "words"), [("nope", "of storage class nope"), ("", "that was made by hand")]
+    ("chosen", "words"), [("nope", "of storage class nope"), ("", "that was created by hand")]
 )
 def test_a_class_that_provides_nothing(chosen, words):
     """The scheduler's own message for it ends in `not found`, without saying what."""
@@ -156,7 +155,7 @@ def test_a_class_that_provides_nothing(chosen, words):
         "message": "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
     }
     said_of_it = said({"conditions": [condition]}, claim(storageClassName=chosen))
-    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and none is provided"
+    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and none is provisioned"
 
 
 def test_what_the_scheduler_says_about_preemption_is_left_out():

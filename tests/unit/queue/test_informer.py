@@ -570,7 +570,8 @@ async def test_a_namespace_that_may_not_be_read_keeps_no_other_waiting(make, kub
         await asyncio.sleep(1200)
         assert informer._health.resynced > before
         assert informer._watches.restarted == 0
-        assert len([r for r in caplog.records if "left out" in r.getMessage()]) == len(refused)
+        left_out = [r for r in caplog.records if "not watched until" in r.getMessage()]
+        assert len(left_out) == len(refused)
 
         del kube.trouble["gone"]
         informer.on_listed(Scope(PODS, "gone"))
@@ -592,7 +593,7 @@ async def test_a_namespace_whose_role_went_after_a_list_of_kopfs_was_listed_and_
         await asyncio.sleep(500)
         assert len(kube.asked) == 1
         [said] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-        assert "left out until the operator" in said
+        assert "not watched until the operator" in said
 
 
 @jumping

@@ -172,7 +172,7 @@ async def test_a_store_that_sent_more_than_announced_filled_the_volume(
 
     monkeypatch.setattr(Sink, "read", on_and_on)
 
-    with pytest.raises(Unfinished, match=f"the store sends more than the {SIZE + 32} bytes"):
+    with pytest.raises(Unfinished, match=f"the store sent more than the {SIZE + 32} bytes"):
         await fetched(ordered(), stores)
     assert (stores.with_name("volume") / restore.SNAPSHOT).stat().st_size <= SIZE + 32
 

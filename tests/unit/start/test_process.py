@@ -135,7 +135,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Once this is set, the pod's name resolves to the pod."""
     resolved = threading.Event()
     monkeypatch.setattr(dns, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(dns, "leads_to", lambda *_: resolved.is_set())
+    monkeypatch.setattr(dns, "resolves_to", lambda *_: resolved.is_set())
     return resolved
 
 
@@ -661,16 +661,16 @@ def test_a_name_that_leads_elsewhere_is_not_ours_yet(
     push(world.port, HELD)
     world.ends()
     assert addresses == []
-    assert world.journal.has("c-1.invalid leads to 127.0.0.1 after")
+    assert world.journal.has("c-1.invalid resolves to 127.0.0.1 after")
 
 
 def test_the_wait_for_the_name_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     hang = threading.Event()
-    monkeypatch.setattr(dns, "leads_to", lambda *_: hang.wait(30))
+    monkeypatch.setattr(dns, "resolves_to", lambda *_: hang.wait(30))
     world.waits(replace(NAMELESS, dns_timeout=0.1))
     push(world.port, HELD)
     world.ends()
-    assert world.journal.has("does not lead to 127.0.0.1 after 0.1 s; starting etcd anyway")
+    assert world.journal.has("does not resolve to 127.0.0.1 after 0.1 s; starting etcd anyway")
     hang.set()
 
 
@@ -694,7 +694,7 @@ def test_a_volume_with_data_asks_for_no_name(world: World, monkeypatch: pytest.M
     ],
 )
 def test_where_a_name_leads(host: str, address: str, expected: bool) -> None:
-    assert dns.leads_to(host, address) is expected
+    assert dns.resolves_to(host, address) is expected
 
 
 # The journal.

@@ -263,8 +263,8 @@ class TestPodsOfAnOlderTemplate:
 
         assert seen.outdated == ("c-0", "c-2")
         assert self.message(seen) == (
-            "the cluster is as declared but for pods c-0, c-2, which are yet to be restarted for "
-            "the spec"
+            "the cluster is as declared except for pods c-0, c-2, which have yet to be restarted "
+            "for the spec"
         )
 
     def test_keep_running_if_only_the_operator_has_changed(self) -> None:
@@ -279,7 +279,7 @@ class TestPodsOfAnOlderTemplate:
     def test_of_both_kinds_are_named_separately(self) -> None:
         message = self.message(self.seen(c_0="c-old", c_1="c-old", same="c-1"))
 
-        assert "but for pods c-0, which are yet" in message
+        assert "except for pods c-0, which have yet" in message
         assert "; pods c-1 keep the template" in message
 
     @pytest.mark.parametrize(

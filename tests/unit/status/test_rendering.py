@@ -154,7 +154,7 @@ class TestPlan:
     def test_that_a_write_was_refused(self) -> None:
         found = status(World(body(3)), failure="x" * 5000)
 
-        assert found["plan"].startswith("try again: xxx")
+        assert found["plan"].startswith("retry: xxx")
         assert len(found["plan"]) == 1024
 
     def test_without_a_step(self) -> None:

@@ -174,7 +174,7 @@ class TestScaling:
         message = told(cluster(3, range(4)), failure="etcd refuses: unhealthy cluster")["Scaling"]
 
         assert message.message == (
-            "from 4 to 3 members; to be tried again: etcd refuses: unhealthy cluster"
+            "from 4 to 3 members; to be retried: etcd refuses: unhealthy cluster"
         )
 
     def test_while_it_is_held_the_hold_is_the_reason(self) -> None:

@@ -208,8 +208,8 @@ class TestCreation:
         ("spoils", "words"),
         [
             ({"ca.crt": None}, "ca.crt is missing"),
-            ({"tls.key": b"mine"}, "tls.key is no private key"),
-            ({"ca.crt": b"rot"}, "ca.crt is no certificate"),
+            ({"tls.key": b"mine"}, "tls.key is not a private key"),
+            ({"ca.crt": b"rot"}, "ca.crt is not a certificate"),
         ],
     )
     async def test_an_unusable_certificate_is_reported_and_not_used(self, bench, spoils, words):

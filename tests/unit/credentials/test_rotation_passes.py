@@ -292,9 +292,9 @@ async def test_a_secret_keeps_the_file_that_a_pod_mounts_until_none_does():
 @pytest.mark.parametrize(
     ("stage", "key", "said"),
     [
-        ("next-ca.crt", "next-ca.key", "next-ca.key is no private key"),
-        ("next-ca.crt", "next-ca.crt", "next-ca.crt is no certificate"),
-        ("old-ca.crt", "old-ca.crt", "old-ca.crt is no certificate"),
+        ("next-ca.crt", "next-ca.key", "next-ca.key is not a private key"),
+        ("next-ca.crt", "next-ca.crt", "next-ca.crt is not a certificate"),
+        ("old-ca.crt", "old-ca.crt", "old-ca.crt is not a certificate"),
         ("old-ca.crt", "generation", "generation is not a number"),
     ],
 )

@@ -475,11 +475,11 @@ class TestProvided:
         ("name", "broken", "said"),
         [
             ("p", {"peer.crt": b""}, "member.peerSecret names: peer.crt is missing"),
-            ("s", {"server-ca.crt": b"no"}, "server-ca.crt is no certificate"),
+            ("s", {"server-ca.crt": b"no"}, "server-ca.crt is not a certificate"),
             (
                 "o",
                 {"etcd-client.key": b"no"},
-                "names: etcd-client.key is no private key",
+                "names: etcd-client.key is not a private key",
             ),
         ],
     )

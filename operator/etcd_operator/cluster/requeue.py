@@ -117,7 +117,7 @@ def why_limited(memory: Memory, step: Write) -> str:
     """What the status says about a write that is delayed because it was repeated too often."""
     if memory.refusal and memory.step == step:
         return memory.refusal
-    words = f"{step.reason}; this was done several times, and each time someone else undid it: "
+    words = f"{step.reason}; this was done several times, but someone else undoes it each time: "
     return f"{words}`kubectl get --show-managed-fields` shows who"
 
 

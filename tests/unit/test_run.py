@@ -357,7 +357,7 @@ async def test_a_part_that_ended_cancelled_left_passes_running_and_the_lease_hel
         parts.die.set()
 
         assert await task == 1
-    assert "informer ended unasked, so the operator does" in caplog.text
+    assert "informer ended unexpectedly, so the operator ends too" in caplog.text
     assert "released" in parts.log
 
 

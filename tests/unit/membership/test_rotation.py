@@ -378,7 +378,7 @@ def test_progress_is_reported() -> None:
     assert not told()
     world.wish(peer=2)
     world.apply(until_turn(world, "begin"))
-    assert "Secret c-peer-ca is to be replaced" in told()[0]
+    assert "Secret c-peer-ca is being replaced" in told()[0]
     world.apply(until_turn(world, "take over"))
     assert "its successor signs" in told()[0]
     world.apply(until_turn(world, "end"))

@@ -119,6 +119,7 @@ def unreached(lines: set[Site]) -> list[str]:
 
 ELSEWHERE: Final[dict[str, str]] = {
     "planner._deleting": "the model's cluster is never deleted",
+    "alarms.undecided: Wait": "a hash that is missing: tests/unit/membership/test_alarms.py",
     "planner._names_taken": "objects of other owners: tests/unit",
     "planner._name_taken": "objects of other owners: tests/unit",
     "planner._optional_name_taken": "objects of other owners: tests/unit",

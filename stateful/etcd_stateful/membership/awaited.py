@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import going_back, roll, roster
+from etcd_stateful.membership import going_back, roll, roster, version_first
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Step, Wait
 from etcd_stateful.observed.pods import Pod
@@ -58,7 +58,7 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     if pod.deleting:
         return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:
-        return f"pod {name}: {pod.trouble}"
+        return f"pod {name}: {pod.trouble}{version_first.advice(seen)}"
     if pod.etcd_started and seen.etcd is None:
         return f"etcd in pod {name} to reach a quorum"
     if pod.in_start:

@@ -43,6 +43,17 @@ def keeps_template(seen: Observation) -> bool:
     return of_epoch and not (_names_another_version(seen, live) or _may_be_a_cure(seen))
 
 
+def advice(seen: Observation) -> str:
+    """What to do if a pod that cannot start needs the edit that waits; empty if none waits."""
+    if not keeps_template(seen):
+        return ""
+    now = running_version(seen)
+    return (
+        ". The rest of the edit waits for spec.version, which waits for this pod: if the pod "
+        f"needs that edit, set spec.version back to {now} until it runs"
+    )
+
+
 def template_hash(seen: Observation) -> str:
     """The hash of what pods are created from now, as in their annotation."""
     if seen.stateful_set is not None and keeps_template(seen):

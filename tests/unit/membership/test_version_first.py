@@ -127,11 +127,25 @@ class TestWithAnotherSize:
         life.until("StatefulSet c")
         pod = life.world.pods[3]
         pod.trouble, pod.age = "no node has room for it", 700.0
-        assert isinstance(life.rest(), Wait)
+        step = life.rest()
+        assert isinstance(step, Wait)
+        assert step.reason.startswith("pod c-3: no node has room for it")
+        assert f"set spec.version back to {OLD}" in step.reason
         assert life.restarts == []
         life.world.edit(size=3)
 
         assert life.ends_well()
+
+    def test_an_edit_that_a_new_members_pod_needs_comes_once_the_version_is_set_back(self) -> None:
+        life = Life(OLD, NEW, (3, 5))
+        life.world.stuck.add(3)
+        life.until("StatefulSet c")
+        life.world.pods[3].trouble = "no node has room for it"
+        assert isinstance(life.rest(), Wait)
+
+        life.world.edit(version=OLD)
+
+        assert not version_first.keeps_template(life.world.observe())
 
     def test_a_member_that_is_lost_meanwhile_is_replaced_with_what_the_others_run(self) -> None:
         life = Life(OLD, NEW, (3, 5)).until("promote c-3")

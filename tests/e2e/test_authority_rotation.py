@@ -41,7 +41,7 @@ def test_a_new_authority_is_made_known_to_all_before_it_signs(place: Place):
     for client in (first, both):
         assert cluster.client_with(lambda it=client: it).members()
     assert cluster.condition("Rotating")["reason"] == "AuthorityRotates"
-    assert "to be replaced" in cluster.condition("Rotating")["message"]
+    assert "is being replaced" in cluster.condition("Rotating")["message"]
     steadily("nothing more comes before the overlap is over", lambda: turned(cluster),
              lambda now: now == 2, seconds=2)  # fmt: skip
     settles(cluster, 3)

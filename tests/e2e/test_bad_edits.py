@@ -19,7 +19,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many members": ({"size": 8}, "1 to 7, found 8"),
     "less storage": (
         {"pod": {"persistentVolumeClaimSpec": {"resources": {"requests": {"storage": "1Gi"}}}}},
-        "restore into an EtcdCluster declared with the storage you want",
+        "restore it into a new EtcdCluster with the storage you want",
     ),
     "no storage": (
         {"pod": {"persistentVolumeClaimSpec": None, "emptyDir": {}}},
@@ -27,7 +27,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other names": (
         {"pod": {"ClusterDomain": ".other.local"}},
-        "put the old value back, or declare a new EtcdCluster",
+        "put the old value back, or restore a backup into a new EtcdCluster",
     ),
     "a tag as version": ({"version": "latest"}, "version must be three numbers, such as"),
     "a tag in the repository": ({"repository": "quay.io/coreos/etcd:v3.7.3"}, "set spec.version"),
@@ -76,8 +76,8 @@ def test_a_version_two_minors_away_is_refused_with_the_way_there(
 
     for cluster in (said, unsaid):
         words = refusal(cluster, {"version": wanted})
-        assert "changes by one minor at a time" in words
-        assert f"set version to a {first} first" in words
+        assert "changes by only one minor at a time" in words
+        assert f"set version to a {first} release first" in words
 
     steadily(
         "no pod is restarted",

@@ -193,6 +193,13 @@ def test_no_module_grows_beyond_what_one_can_read_in_one_go(path: Path) -> None:
     ]
 
 
+def test_each_folder_of_unit_tests_is_named_after_the_package_that_it_tests() -> None:
+    packages = {path.parent.name for path in modules(CORE, SHELL) if path.name == "__init__.py"}
+    folders = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/*.py")}
+
+    assert folders - packages == {"documents", "fakes", "tiny_world", "tooling"}
+
+
 def test_layers_are_kept() -> None:
     """import-linter's contracts in pyproject.toml."""
     code = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"

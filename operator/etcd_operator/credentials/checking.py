@@ -36,7 +36,19 @@ MANY_NAMES = 3
 
 
 SMALLEST_RSA = 1024
-KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} bits or more"
+LARGEST_RSA = 4096
+LARGEST_RSA_OF_AUTHORITY = 8192
+"""Go's TLS verifies no signature with a larger key."""
+
+KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} to {LARGEST_RSA} bits"
+
+# A check runs in the event loop and would hold up every cluster. So anything that could take long
+# is refused before: signatures are compared for each certificate of a chain with each authority,
+# and of an RSA key the primes are tested, which takes a minute at 20,000 bits.
+MOST_INTERMEDIATES = 10
+MOST_AUTHORITIES = 200
+LONGEST_KEY = 16 * 1024
+"""Bytes of a private key in PEM form."""
 
 
 class Unusable(ValueError):
@@ -118,6 +130,8 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     leaf, *chain = _certificates(need.files.certificate, data)
     _check_key(need, data, leaf)
     authorities = _certificates(need.files.authority, data)
+    _check_number(need.files.certificate, "intermediates", chain, MOST_INTERMEDIATES)
+    _check_number(need.files.authority, "authorities", authorities, MOST_AUTHORITIES)
     above = [leaf] if need.role == "authority" else _above(need, leaf, chain, authorities)
     between = [f"an intermediate in {need.files.certificate}"] * (len(above) - 1)
     names = [*between, need.files.authority]
@@ -175,10 +189,18 @@ def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]
         raise Unusable(f"{key} is not a certificate in PEM form") from error
 
 
+def _check_number(key: str, what: str, found: Sequence[object], most: int) -> None:
+    if len(found) > most:
+        raise Unusable(f"{key} holds {len(found)} {what}; at most {most} are accepted")
+
+
 def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
     name = need.files.key
     try:
+        _check_size(name, data[name])
         key = serialization.load_pem_private_key(data[name], password=None)
+    except Unusable:
+        raise
     except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
         # Not chained: the parser's message may quote its input.
         raise Unusable(f"{name} is not a private key in PEM form without a password") from None
@@ -186,6 +208,25 @@ def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Cert
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
     if not _is_of_a_kind_for_tls(key):
         raise Unusable(f"{name} is of a kind that etcd cannot use; take {KINDS}")
+
+
+def _check_size(name: str, pem: bytes) -> None:
+    """Raises Unusable for a key that would take long to load, and ValueError and others for none.
+
+    The first look at a key does not test its primes. Nothing is done with it but to read numbers.
+    """
+    if len(pem) > LONGEST_KEY:
+        raise Unusable(f"{name} has {len(pem)} bytes; at most {LONGEST_KEY} are accepted")
+    key = serialization.load_pem_private_key(
+        pem, password=None, unsafe_skip_rsa_key_validation=True
+    )
+    if not isinstance(key, rsa.RSAPrivateKey):
+        return
+    if key.key_size > LARGEST_RSA:
+        raise Unusable(f"{name} is an RSA key of {key.key_size} bits; take {KINDS}")
+    numbers = key.private_numbers()
+    if numbers.p * numbers.q != numbers.public_numbers.n:
+        raise ValueError("its primes are of another key")
 
 
 def _is_of_a_kind_for_tls(key: object) -> bool:
@@ -234,10 +275,19 @@ def _signer(
 
 def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
+        if not _may_be_an_authoritys(authority.public_key()):
+            return False
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
+
+
+def _may_be_an_authoritys(key: object) -> bool:
+    """Whether Go's TLS, and so etcd, verifies signatures with such a key."""
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size <= LARGEST_RSA_OF_AUTHORITY
+    return isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey)
 
 
 def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:

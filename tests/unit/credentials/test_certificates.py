@@ -267,6 +267,21 @@ def pem_key(key):
     )
 
 
+def _rsa_key(p, q, modulus=None):
+    """A key in PEM form that is made of these primes, of which those of Mersenne can be large."""
+    d = pow(65537, -1, (p - 1) * (q - 1))
+    numbers = (0, modulus or p * q, 65537, d, p, q, d % (p - 1), d % (q - 1), pow(q, -1, p))
+    body = b"".join(_der(2, one.to_bytes(one.bit_length() // 8 + 1)) for one in numbers)
+    text = base64.encodebytes(_der(0x30, body)).decode()
+    return f"-----BEGIN RSA PRIVATE KEY-----\n{text}-----END RSA PRIVATE KEY-----\n".encode()
+
+
+def _der(tag, content):
+    size = len(content)
+    length = size.to_bytes((size.bit_length() + 7) // 8)
+    return bytes([tag, *([size] if size < 128 else [128 | len(length), *length])]) + content
+
+
 def wanted(role, size=3, **spec):
     cluster = parse_cluster(body(size, **{"TLS": STATIC, **spec}))
     return next(need for need in provided(cluster, cluster.size) if need.role == role)
@@ -296,6 +311,42 @@ class TestProvided:
 
     def test_exact_names_are_accepted_in_place_of_a_wildcard(self):
         assert problem(peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))) == ""
+
+    def test_a_long_chain_of_intermediates_held_up_every_cluster(self):
+        """A check runs in the event loop. It compared each certificate of a chain with all others
+        and with each authority: 200 of both, 160 kB in a Secret, took two minutes."""
+        key, crt, ca = signed()
+        other, _ = root(name="root")
+        data = {"peer.key": key, "peer.crt": crt + ca * 11, "peer-ca.crt": pem(other)}
+        said = "peer.crt holds 11 intermediates; at most 10 are accepted"
+        assert problem(data) == said
+        said = "peer-ca.crt holds 201 authorities; at most 200 are accepted"
+        assert problem({"peer.key": key, "peer.crt": crt, "peer-ca.crt": ca * 201}) == said
+        data = {"peer.key": key, "peer.crt": crt + pem(other) * 10, "peer-ca.crt": ca * 200}
+        assert problem(data) == ""
+
+    def test_a_large_key_held_up_every_cluster(self):
+        """When an RSA key is loaded, its primes are tested: a minute at 20,000 bits, much longer
+        above."""
+        _, crt, ca = signed()
+        data = {"peer.key": _rsa_key(2**4253 - 1, 2**4423 - 1), "peer.crt": crt, "peer-ca.crt": ca}
+        assert problem(data).startswith("peer.key is an RSA key of 8676 bits; take ECDSA")
+        data["peer.key"] = _rsa_key(2**21701 - 1, 2**44497 - 1)
+        assert problem(data).endswith("bytes; at most 16384 are accepted")
+
+    def test_a_key_with_a_large_prime_of_another_key_held_up_every_cluster(self, monkeypatch):
+        _, crt, ca = signed()
+        odd = _rsa_key(2**9689 - 1, 2**607 - 1, modulus=(2**1279 - 1) * (2**607 - 1))
+        load, tested = serialization.load_pem_private_key, []
+
+        def loaded(pem, password, **how):
+            tested.extend([] if how.get("unsafe_skip_rsa_key_validation") else [pem])
+            return load(pem, password, **how)
+
+        monkeypatch.setattr(serialization, "load_pem_private_key", loaded)
+        said = problem({"peer.key": odd, "peer.crt": crt, "peer-ca.crt": ca})
+        assert said == "peer.key is not a private key in PEM form without a password"
+        assert not tested
 
     def test_a_certificate_without_usages_is_accepted_for_all(self):
         assert problem(peer(usages=())) == ""

@@ -71,7 +71,7 @@ def write(volume: str, name: str, content: bytes) -> None:
     path = os.path.join(volume, name)
     temporary = os.path.join(volume, f".{name}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(temporary, flags, 0o644)
+    file = os.open(temporary, flags | os.O_NONBLOCK, 0o644)  # a pipe would block for ever
     try:
         rest = memoryview(content)
         while rest:
@@ -203,10 +203,21 @@ def _make_room(volume: str) -> None:
     """Makes empty folders for the data and for a first start."""
     if _has_leftovers(volume):
         _move_aside(volume, "data")
-    if _entries(os.path.join(volume, configuration.FIRST_LOG)):
+    log = configuration.FIRST_LOG
+    if _leads_elsewhere(volume, log) or _entries(os.path.join(volume, log)):
         _move_aside(volume, configuration.FIRST)
-    _make_folders(volume, configuration.FIRST_LOG)
+    _make_folders(volume, log)
     _make_folders(volume, "data/member")
+
+
+def _leads_elsewhere(volume: str, path: str) -> bool:
+    """Whether a part of the path is a link, through which a ticket would be written."""
+    folder = volume
+    for name in path.split("/"):
+        folder = os.path.join(folder, name)
+        if os.path.islink(folder):
+            return True
+    return False
 
 
 def _move_aside(volume: str, name: str) -> None:

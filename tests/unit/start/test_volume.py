@@ -567,6 +567,31 @@ def test_a_temporary_name_that_is_a_link_is_not_followed(tmp_path: Path) -> None
     assert (tmp_path / "precious").read_bytes() == b"kept"
 
 
+@pytest.mark.parametrize("link", ["first", "first/data", "first/data/member"])
+def test_a_ticket_was_written_through_a_link_in_place_of_its_folder(
+    tmp_path: Path, link: str
+) -> None:
+    """With `first` a link to the volume itself, the configuration that can bootstrap was at the
+    path that etcd uses once it has data (I3)."""
+    root, elsewhere = tmp_path / "volume", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(elsewhere)
+    decided = plan("new", root)
+    volume.carry_out(str(root), decided)
+    assert not list(elsewhere.iterdir())
+    assert (root / "first/etcd.yaml").read_bytes() == decided.first
+    assert (root / "etcd.yaml").read_bytes() == decided.config
+    assert not (root / "first").is_symlink()
+    assert os.path.lexists(root / link.replace("first", "aside-1"))
+
+
+def test_a_pipe_under_a_temporary_name_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".etcd.yaml.tmp")
+    with pytest.raises(OSError, match=r"etcd\.yaml\.tmp"):
+        volume.write(str(tmp_path), "etcd.yaml", b"x")
+
+
 def test_the_configuration_is_json(tmp_path: Path) -> None:
     volume.carry_out(str(tmp_path), plan("new", tmp_path))
     assert json.loads((tmp_path / "etcd.yaml").read_bytes())["name"] == "c-1"

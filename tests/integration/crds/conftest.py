@@ -44,12 +44,12 @@ def served(api: client.ApiClient, crds: dict[str, dict[str, Any]]) -> None:
     """Makes the API server serve exactly what is in crds/."""
     extensions = client.ApiextensionsV1Api(api)
     for crd in crds.values():
-        _apply(extensions, crd)
+        apply(extensions, crd)
     for crd in crds.values():
-        _wait_until_established(extensions, crd["metadata"]["name"])
+        wait_until_established(extensions, crd["metadata"]["name"])
 
 
-def _apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
+def apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
     name = crd["metadata"]["name"]
     options = {"field_manager": MANAGER, "force": True, "_content_type": APPLY}
     live = extensions.list_custom_resource_definition(field_selector=f"metadata.name={name}").items
@@ -59,7 +59,7 @@ def _apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
         time.sleep(1)  # The API server takes a moment to serve a changed schema.
 
 
-def _wait_until_established(extensions: client.ApiextensionsV1Api, name: str) -> None:
+def wait_until_established(extensions: client.ApiextensionsV1Api, name: str) -> None:
     for _ in range(100):
         status = extensions.read_custom_resource_definition(name).status
         conditions = {one.type: one for one in status.conditions or () if status}

@@ -21,6 +21,7 @@ from etcd_operator.kube.api import (
     Key,
     Kubernetes,
     Rejected,
+    refused_in_words,
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
@@ -106,7 +107,7 @@ class Reporter:
         try:
             written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
         except Rejected as error:
-            self._reject(key, str(error))
+            self._reject(body, error)
             return
         self._rejected.pop(key, None)
         if written is None:
@@ -116,12 +117,18 @@ class Reporter:
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 
-    def _reject(self, key: Key, why: str) -> None:
-        """Logs each reason once, and keeps further passes from writing the same status again."""
+    def _reject(self, body: Json, error: Rejected) -> None:
+        """Reports each reason once, and keeps further passes from writing the same status again.
+
+        Kubernetes 1.30 refuses the status of an object whose spec was stored before a rule of the
+        CRD that refuses it. Only an Event can then tell the user."""
+        key, why = key_of(body), str(error)
         before, _ = self._rejected.get(key, ("", 0.0))
         self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
         if before != why:
             log.warning("the status was rejected: %s", why, extra=_cluster_field(key))
+            if words := refused_in_words(error):
+                self.event(body, "Warning", "StatusRefused", f"The status is out of date: {words}")
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """Whether an older CRD has pruned fields of this same status, so writing it again is

@@ -149,6 +149,23 @@ class TestRejected:
         assert "status was rejected" in caplog.text
         assert len(bench.start.taken) == 3
 
+    async def test_of_the_status_was_told_to_nobody_who_looks_at_the_object(self, bench):
+        """As on Kubernetes 1.30, for a spec that was stored before a rule of the CRD."""
+        error = Rejected("spec.size: Invalid value: size must be 1 to 7", status=422)
+        bench.kube.failures["apply EtcdCluster/status"] = [error] * 99
+        for _ in range(30):
+            await bench.once()
+            bench.nodes.turn()
+        told = [message for _, reason, message in bench.events.posted if reason == "StatusRefused"]
+        assert len(told) == 1
+        assert "spec.size" in told[0]
+
+    async def test_of_the_status_in_a_namespace_that_ends_is_no_event(self, bench):
+        error = Rejected("forbidden: namespace n is being terminated", status=403)
+        bench.kube.failures["apply EtcdCluster/status"] = [error] * 3
+        await bench.once()
+        assert "StatusRefused" not in bench.events.reasons()
+
     async def test_of_the_status_is_logged_once_and_tried_twice_a_minute(self, bench, caplog):
         """As if the operator's Role is gone: each second's wait would be written and logged
         again."""

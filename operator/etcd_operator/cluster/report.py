@@ -29,7 +29,7 @@ from etcd_operator.kube.statuses import without_times, write_status
 from etcd_operator.kube.store import key_of
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339
-from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
@@ -78,9 +78,9 @@ class Reporter:
     async def status(self, body: Json, outcome: Outcome, *, urgent: bool = False) -> float:
         """Writes the status, unless it is too early. Returns 0, or the seconds until it is due."""
         key = key_of(body)
-        self._measure(key, outcome)
         stored: Json = body.get("status") or {}
         status = render(body, outcome, rfc3339(self._wall_clock()))
+        self._measure(key, outcome, status)
         if without_times(status) == without_times(stored) or self._is_pruned(key, status, stored):
             return 0.0
         if (wait := self._rejected_for(key)) > 0:
@@ -174,16 +174,15 @@ class Reporter:
             task.cancel()
         await self.drain()
 
-    def _measure(self, key: Key, outcome: Outcome) -> None:
+    def _measure(self, key: Key, outcome: Outcome, status: Json) -> None:
         if (seen := outcome.observation) is None:
             return
-        ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
         self._metrics.cluster(
             key,
             size=None if outcome.refused else seen.cluster.size,
             members=len(seen.etcd.members) if seen.etcd else None,
-            ready=ready,
-            available=ready > 0 and is_latched(seen),
+            ready=sum(pod.takes_traffic for pod in seen.pods),
+            available=("Available", "True") in _truths(status),
         )
         self._measure_certificates(key, seen)
 
@@ -224,12 +223,12 @@ def _reason(step: Step) -> str:
 
 def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
     """The parts of a status that a user would act on."""
-    conditions = status.get("conditions") or ()
-    return (
-        status.get("phase"),
-        status.get("observedGeneration"),
-        frozenset((one.get("type"), one.get("status")) for one in conditions),
-    )
+    return (status.get("phase"), status.get("observedGeneration"), _truths(status))
+
+
+def _truths(status: Mapping[str, Any]) -> frozenset[tuple[object, object]]:
+    """Type and status of each condition."""
+    return frozenset((one.get("type"), one.get("status")) for one in status.get("conditions") or ())
 
 
 def _cluster_field(key: Key) -> dict[str, str]:

@@ -80,6 +80,18 @@ class TestOfALaterVersion:
         assert "Install the newer operator again" in blocked["message"]
         assert settled.condition("Available")["status"] == "True"
 
+    async def test_an_alert_said_that_a_cluster_without_a_readable_record_does_not_serve(
+        self, settled: Bench
+    ) -> None:
+        """After a rollback of the operator it fired for each cluster whose record is newer."""
+        written_by_another_version(settled, {**record(settled), "format": 2})
+        await settled.once()
+
+        labels = {"namespace": "default", "cluster": "a"}
+        value = settled.metrics.registry.get_sample_value("etcd_cluster_available", labels)
+        assert settled.condition("Available")["status"] == "True"
+        assert value == 1
+
     async def test_the_newer_operator_continues_where_it_was(self, settled: Bench) -> None:
         now = record(settled)
         written_by_another_version(settled, {**now, "format": 2, "learnt": "later"})

@@ -317,8 +317,9 @@ def _waited(seen: ObservedBackup) -> str:
     """Why its pod had not started, from the last status: for a Job that exceeded its deadline,
     Kubernetes says nothing else."""
     conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
-    waited = [one for one in conditions if (one["type"], one["reason"]) == ("Complete", "PodWaits")]
-    return f"; {waited[0]['message']}" if waited else ""
+    told = next((one for one in conditions if one["type"] == "Complete"), {})
+    words = told.get("message") if told.get("reason") == "PodWaits" else ""
+    return f"; {words}" if words else ""
 
 
 def _running(job: Job) -> Step:
@@ -354,7 +355,7 @@ def _said_before(seen: ObservedBackup) -> WriteStatus:
         size, revision = stored.get("size"), stored.get("etcdRevision")
         words = f"{stored.get('location')} holds {size} bytes, revision {revision}"
         return WriteStatus("Stored", words, "True")
-    if told and stored.get("succeeded") is False and told["message"] != stored.get("reason"):
+    if told and stored.get("succeeded") is False and told.get("message") != stored.get("reason"):
         return WriteStatus("Failed", str(stored.get("reason")))
     return WriteStatus("", "")
 

@@ -310,6 +310,35 @@ async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
+@pytest.mark.parametrize("succeeded", [True, False])
+async def test_a_condition_without_reason_and_message_stopped_all_passes(
+    world: World, succeeded: bool
+) -> None:
+    """The schema demands neither, and anybody with the right to may edit the status."""
+    await made(world)
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    conditions = [{"type": "Complete", "status": "False"}, {"type": "Mine", "status": "True"}]
+    told = {**body["status"], "succeeded": succeeded, "reason": "why", "conditions": conditions}
+    world.kube.put(ETCD_BACKUPS, body | {"status": told})
+    await world.settle()
+
+    assert world.condition()["status"] == str(succeeded)
+    assert world.condition()["message"]
+
+
+async def test_a_job_that_failed_was_not_reported_beside_a_condition_without_reason(
+    world: World,
+) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    conditions = [{"type": "Complete", "status": "False"}]
+    world.kube.put(ETCD_BACKUPS, body | {"status": {**body["status"], "conditions": conditions}})
+    await world.settle()
+
+    assert "BackoffLimitExceeded" in world.condition()["message"]
+
+
 async def test_an_edit_of_the_spec_during_a_run_ends_the_first_job(world: World) -> None:
     """Two Jobs would write to one name at once."""
     await world.settle()

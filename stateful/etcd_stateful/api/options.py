@@ -21,13 +21,20 @@ from etcd_stateful.versions import Version
 
 OptionValue = str | int | bool
 
+MIB: Final = 1024**2
 GIB: Final = 1024**3
 DEFAULT_QUOTA: Final = 2 * GIB
+SMALLEST_QUOTA: Final = 16 * MIB
 LARGEST_QUOTA: Final = 64 * GIB
 DEFAULT_HEARTBEAT: Final = 100
 DEFAULT_ELECTION: Final = 1000
-LONGEST_ELECTION: Final = 50_000
-MOST_SNAPSHOT_COUNT: Final = 10_000_000
+BOUNDS: Final = {
+    "snapshotCount": (100, 1_000_000),
+    "heartbeatIntervalMilliseconds": (10, 10_000),
+    "electionTimeoutMilliseconds": (50, 50_000),
+}
+"""The least and the most, as in the CRD, which does not see what `pod.etcdEnv` sets."""
+
 LARGEST_NUMBER: Final = 2**32 - 1
 """etcd reads `max-concurrent-streams` into 32 bits. The other numbers never need more."""
 
@@ -185,9 +192,7 @@ def read_options(
         quota_bytes=_quota(etcd, typed.get("quota-backend-bytes")),
         compaction_mode=mode,
         compaction_retention=_retention(etcd, mode, typed.get("auto-compaction-retention")),
-        snapshot_count=_count(
-            etcd, "snapshotCount", typed.get("snapshot-count"), MOST_SNAPSHOT_COUNT
-        ),
+        snapshot_count=_count(etcd, "snapshotCount", typed.get("snapshot-count")),
         heartbeat_ms=heartbeat,
         election_ms=election,
         log_level=_log_level(etcd, typed.get("log-level", "info")),
@@ -197,19 +202,21 @@ def read_options(
 
 def _milliseconds(etcd: Reader, key: str, typed: Mapping[str, str], default: int) -> int:
     option = next(option for option, field in _TYPED.items() if field == key)
-    return _count(etcd, key, typed.get(option), LONGEST_ELECTION) or default
+    return _count(etcd, key, typed.get(option)) or default
 
 
-def _count(etcd: Reader, key: str, fallback: str | None, most: int) -> int | None:
+def _count(etcd: Reader, key: str, fallback: str | None) -> int | None:
     """The number at `key`, else the one in the environment; None if neither is set."""
+    least, most = BOUNDS[key]
     if etcd.has(key) or not fallback:
-        return etcd.number(key, 0, 1, most) or None
+        return etcd.number(key, 0, least, most) or None
     try:
         found = _number(fallback)
     except _BadValue:
         found = 0
-    if not 1 <= found <= most:
-        etcd.problem(key, f"must be a number from 1 to {most}, found {fallback[:60]!r} in etcdEnv")
+    if not least <= found <= most:
+        words = f"must be a number from {least} to {most}, found {fallback[:60]!r} in etcdEnv"
+        etcd.problem(key, words)
     return found
 
 
@@ -225,8 +232,10 @@ def _quota(etcd: Reader, fallback: str | None) -> int:
     if raw is None:
         return DEFAULT_QUOTA
     value = parse_quantity(str(raw))
-    if value is None or not 1024 * 1024 <= value <= LARGEST_QUOTA:
-        etcd.problem("quotaBackend", f"must be a size from 1Mi to 64Gi, found {str(raw)[:40]!r}")
+    if value is None or not SMALLEST_QUOTA <= value <= LARGEST_QUOTA:
+        where = "" if "quotaBackend" in etcd.raw else " in etcdEnv"
+        words = f"must be a size from 16Mi to 64Gi, found {str(raw)[:40]!r}{where}"
+        etcd.problem("quotaBackend", words)
         return DEFAULT_QUOTA
     return int(value)
 

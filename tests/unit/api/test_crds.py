@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
+from etcd_stateful.api.options import BOUNDS
 
 CRDS = Path(__file__).parents[3] / "crds"
 BY_NAMESPACE = {
@@ -80,3 +81,13 @@ def test_an_affinity_within_the_namespace_is_handed_on_as_it_is() -> None:
     cluster = parse_cluster(affine("podAntiAffinity", terms))
 
     assert cluster.pod.affinity == {"podAntiAffinity": terms}
+
+
+@pytest.mark.parametrize("field", BOUNDS)
+def test_a_variable_of_etcd_had_wider_bounds_than_its_field(field: str) -> None:
+    crd = yaml.safe_load((CRDS / "etcdclusters.yaml").read_text())
+    [version] = crd["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    found = spec["properties"]["etcd"]["properties"][field]
+
+    assert (found["minimum"], found["maximum"]) == BOUNDS[field]

@@ -139,7 +139,7 @@ class TestTypedOptions:
         ("given_", "expected"),
         [
             ({"quotaBackend": "8Gi"}, {"quota-backend-bytes": 8589934592}),
-            ({"quotaBackend": 1048576}, {"quota-backend-bytes": 1048576}),
+            ({"quotaBackend": 16777216}, {"quota-backend-bytes": 16777216}),
             ({"quotaBackend": "64Gi"}, {"quota-backend-bytes": 68719476736}),
             ({"quotaBackend": "2e9"}, {"quota-backend-bytes": 2000000000}),
             (
@@ -190,8 +190,8 @@ class TestTypedOptions:
         ("field", "value", "name", "beneath"),
         [
             ("quotaBackend", "4Gi", "ETCD_QUOTA_BACKEND_BYTES", "nonsense"),
-            ("snapshotCount", 7, "ETCD_SNAPSHOT_COUNT", "nonsense"),
-            ("heartbeatIntervalMilliseconds", 9, "ETCD_HEARTBEAT_INTERVAL", "nonsense"),
+            ("snapshotCount", 700, "ETCD_SNAPSHOT_COUNT", "nonsense"),
+            ("heartbeatIntervalMilliseconds", 90, "ETCD_HEARTBEAT_INTERVAL", "nonsense"),
             ("electionTimeoutMilliseconds", 900, "ETCD_ELECTION_TIMEOUT", "nonsense"),
             ("logLevel", "warn", "ETCD_LOG_LEVEL", "nonsense"),
             ("autoCompactionRetention", "2h", "ETCD_AUTO_COMPACTION_RETENTION", "nonsense"),

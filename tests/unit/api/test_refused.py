@@ -51,7 +51,7 @@ OBJECT = "must be an object"
 LIST = "must be a list"
 FLAG = "must be true or false"
 OWNED = "is not an option that can be set here"
-SIZE = "must be a size from 1Mi to 64Gi"
+SIZE = "must be a size from 16Mi to 64Gi"
 TIME = 'must be a duration such as "500ms" or "1h30m"'
 
 REFUSED = [
@@ -238,11 +238,12 @@ REFUSED = [
     ),
     Bad(variable("ETCD_MAX_TXN_OPS", "many"), "spec.etcd.options[max-txn-ops]", "whole number"),
     Bad(variable("ETCD_HEARTBEAT_INTERVAL", "soon"), "spec.etcd.heartbeat", "found 'soon'"),
-    Bad(variable("ETCD_HEARTBEAT_INTERVAL", "0"), "spec.etcd.heartbeat", "from 1 to 50000"),
-    Bad(variable("ETCD_ELECTION_TIMEOUT", "50001"), "spec.etcd.election", "from 1 to 50000"),
-    Bad(variable("ETCD_SNAPSHOT_COUNT", "9" * 5000), "spec.etcd.snapshotCount", "to 10000000"),
+    Bad(variable("ETCD_HEARTBEAT_INTERVAL", "0"), "spec.etcd.heartbeat", "from 10 to 10000"),
+    Bad(variable("ETCD_ELECTION_TIMEOUT", "50001"), "spec.etcd.election", "from 50 to 50000"),
+    Bad(variable("ETCD_SNAPSHOT_COUNT", "9" * 5000), "spec.etcd.snapshotCount", "to 1000000"),
     Bad(variable("ETCD_SNAPSHOT_COUNT", "-5"), "spec.etcd.snapshotCount", "in etcdEnv"),
     Bad(variable("ETCD_QUOTA_BACKEND_BYTES", "lots"), "spec.etcd.quotaBackend", SIZE),
+    Bad(variable("ETCD_QUOTA_BACKEND_BYTES", "0"), "spec.etcd.quotaBackend", "'0' in etcdEnv"),
     Bad(variable("ETCD_LOG_LEVEL", "$(POD_NAME)"), "spec.etcd.logLevel", "must be one of debug"),
     Bad(variable("ETCD_AUTO_COMPACTION_MODE", "x"), "spec.etcd.autoCompactionMode", "Periodic or"),
     Bad(
@@ -275,11 +276,11 @@ REFUSED = [
         "spec.etcd.autoCompactionRetention",
         "must be a number of revisions",
     ),
-    Bad(etcd(snapshotCount=0), "spec.etcd.snapshotCount", "a number from 1 to 10000000"),
+    Bad(etcd(snapshotCount=0), "spec.etcd.snapshotCount", "a number from 100 to 1000000"),
     Bad(etcd(snapshotCount="10000"), "spec.etcd.snapshotCount", "found '10000'"),
-    Bad(etcd(heartbeatIntervalMilliseconds=0), "spec.etcd.heartbeat", "from 1 to 50000"),
+    Bad(etcd(heartbeatIntervalMilliseconds=0), "spec.etcd.heartbeat", "from 10 to 10000"),
     Bad(etcd(heartbeatIntervalMilliseconds="100ms"), "spec.etcd.heartbeat", "found '100ms'"),
-    Bad(etcd(electionTimeoutMilliseconds=50001), "spec.etcd.election", "from 1 to 50000"),
+    Bad(etcd(electionTimeoutMilliseconds=50001), "spec.etcd.election", "from 50 to 50000"),
     Bad(
         etcd(electionTimeoutMilliseconds=400),
         "spec.etcd.electionTimeoutMilliseconds",

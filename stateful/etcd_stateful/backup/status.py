@@ -73,7 +73,25 @@ def render(
     conditions = [_accepted()]
     if said.reason:
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
+    elif run is None:
+        conditions += _complete_still(body)
     return _with(body, status, conditions, now)
+
+
+def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The status of an EtcdRestore that has succeeded. An edit changes nothing any more."""
+    return _with(body, dict(body.get("status") or {}), _complete_still(body), now)
+
+
+def _complete_still(body: Mapping[str, Any]) -> list[dict[str, str]]:
+    """`Complete` as it is, for the present generation: `kubectl wait` compares generations, and
+    would wait for ever after an edit that begins no other run."""
+    stored: Mapping[str, Any] = body.get("status") or {}
+    return [
+        _condition("Complete", one["status"], one.get("reason", ""), one.get("message", ""))
+        for one in stored.get("conditions") or ()
+        if one["type"] == "Complete"
+    ]
 
 
 def of_restore(

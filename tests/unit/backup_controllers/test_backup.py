@@ -310,6 +310,21 @@ async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
+async def test_kubectl_waited_for_ever_for_a_backup_that_was_edited_once_it_was_stored(
+    world: World,
+) -> None:
+    """`kubectl wait` looks at the generation that a condition is about."""
+    await made(world)
+    before = world.condition()
+    world.declare(generation=2, deletionPolicy="Delete")
+    await world.settle()
+
+    told = world.condition()
+    assert told["observedGeneration"] == world.status["observedGeneration"] == 2
+    same = ("status", "reason", "message", "lastTransitionTime")
+    assert [told[key] for key in same] == [before[key] for key in same]
+
+
 @pytest.mark.parametrize("succeeded", [True, False])
 async def test_a_condition_without_reason_and_message_stopped_all_passes(
     world: World, succeeded: bool

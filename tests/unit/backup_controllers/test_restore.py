@@ -194,6 +194,28 @@ async def test_once_it_has_succeeded_it_does_not_act_again(world: World) -> None
     assert world.kube.find(ETCD_CLUSTERS, "c") is None
 
 
+async def test_kubectl_waited_for_ever_for_a_restore_that_was_edited_once_it_was_done(
+    world: World,
+) -> None:
+    """`kubectl wait` looks at the generation that a condition is about."""
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    world.serve()
+    await world.settle()
+    before = world.condition()
+    world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
+    assert await world.settle() is None
+
+    told = world.condition()
+    assert told["observedGeneration"] == world.status["observedGeneration"] == 2
+    same = ("status", "reason", "message", "lastTransitionTime")
+    assert [told[key] for key in same] == [before[key] for key in same]
+    calls = world.kube.calls.copy()
+    await world.settle()
+    assert world.kube.calls == calls, "once said it costs nothing"
+
+
 async def test_the_job_only_reads(world: World) -> None:
     await world.settle()
 

@@ -104,7 +104,7 @@ async def test_of_many_that_race_one_leads(client, namespace, candidate):
     assert [each.leads.is_set() for each in many].count(True) == 1
 
 
-async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(client, namespace, candidate):
+async def test_a_deleted_lease_is_recreated_by_its_holder(client, namespace, candidate):
     one = candidate("one")
     await one.took(FIRST)
     lost = await client.get(LEASES, namespace, "operator")

@@ -21,9 +21,9 @@ from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
         ),
     ],
 )
-def test_paths(resource, place, path):
+def test_the_paths_of_objects_and_lists(resource, place, path):
     assert resource.path(*place) == path
 
 
-def test_a_name_from_a_users_spec_cannot_leave_its_place():
+def test_a_name_from_a_users_spec_cannot_change_the_path():
     assert CLAIMS.path("ns", "../../secrets?x=1").endswith("/..%2F..%2Fsecrets%3Fx%3D1")

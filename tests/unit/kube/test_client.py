@@ -77,7 +77,7 @@ async def client(server, observed):
     await client.close()
 
 
-async def test_get(client, server):
+async def test_get_reads_an_object(client, server):
     server.will({"metadata": {"name": "a"}})
 
     assert await client.get(PODS, "ns", "a") == {"metadata": {"name": "a"}}
@@ -88,16 +88,14 @@ async def test_get(client, server):
     assert body is None
 
 
-async def test_get_of_what_is_not_there(client, server):
+async def test_get_of_an_absent_object_is_none(client, server):
     server.refuses(404, "NotFound")
 
     assert await client.get(PODS, "ns", "a") is None
 
 
 @pytest.mark.parametrize("body", ["", "<h1>404</h1>", "404 page not found\n", '{"code": 404}'])
-async def test_a_404_of_what_stands_before_the_api_server_was_taken_for_absence(
-    client, server, body
-):
+async def test_a_404_from_a_proxy_was_taken_for_absence(client, server, body):
     """A claim that a load balancer does not find is not gone."""
     for call in (client.get(PODS, "ns", "a"), client.delete(PODS, "ns", "a", uid="u")):
         server.will(body, status=404)
@@ -105,14 +103,14 @@ async def test_a_404_of_what_stands_before_the_api_server_was_taken_for_absence(
             await call
 
 
-async def test_get_of_what_must_not_be_read_is_not_absence(client, server):
+async def test_a_forbidden_get_is_not_taken_for_absence(client, server):
     server.refuses(403, "Forbidden")
 
     with pytest.raises(Rejected, match="told why"):
         await client.get(PODS, "ns", "a")
 
 
-async def test_apply(client, server):
+async def test_apply_is_a_server_side_apply(client, server):
     server.will({"metadata": {}})
     await client.apply(SERVICES, SERVICE)
 
@@ -123,7 +121,7 @@ async def test_apply(client, server):
     assert body == {"apiVersion": "v1", "kind": "Service", **SERVICE}
 
 
-async def test_status_is_applied_by_another_manager_to_the_subresource(client, server):
+async def test_status_is_applied_to_the_subresource_by_another_manager(client, server):
     server.will()
     await client.apply(ETCD_CLUSTERS, SERVICE, status=True)
 
@@ -133,7 +131,7 @@ async def test_status_is_applied_by_another_manager_to_the_subresource(client, s
     assert (body["apiVersion"], body["kind"]) == (ETCD_CLUSTERS.api_version, "EtcdCluster")
 
 
-async def test_create(client, server):
+async def test_create_posts_an_object(client, server):
     server.will(status=201)
     await client.create(SERVICES, SERVICE)
 
@@ -143,7 +141,7 @@ async def test_create(client, server):
 
 
 @pytest.mark.parametrize(("status", "suffix"), [(False, ""), (True, "/status")])
-async def test_merge_patch(client, server, status, suffix):
+async def test_a_merge_patch_is_sent(client, server, status, suffix):
     server.will({"metadata": {"uid": "u"}})
     patch = {"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"x": None}}
     await client.merge_patch(SERVICES, "ns", "a", patch, status=status)
@@ -158,7 +156,7 @@ async def test_merge_patch(client, server, status, suffix):
 
 
 @pytest.mark.parametrize("status", [False, True])
-async def test_an_answer_about_another_object_is_a_conflict(client, server, status):
+async def test_a_response_about_another_object_is_a_conflict(client, server, status):
     manifest = {"metadata": SERVICE["metadata"] | {"uid": "u"}}
     for _ in range(2):
         server.will({"metadata": {"uid": "another"}})
@@ -169,7 +167,7 @@ async def test_an_answer_about_another_object_is_a_conflict(client, server, stat
         await client.merge_patch(SERVICES, "ns", "a", manifest, status=status)
 
 
-async def test_delete_carries_its_preconditions(client, server):
+async def test_delete_sends_its_preconditions(client, server):
     server.will()
 
     assert await client.delete(PODS, "ns", "a", uid="u", resource_version="7", grace_seconds=0)
@@ -180,7 +178,7 @@ async def test_delete_carries_its_preconditions(client, server):
     assert body["gracePeriodSeconds"] == 0
 
 
-async def test_delete_that_leaves_the_children(client, server):
+async def test_delete_can_orphan_the_children(client, server):
     server.will()
     await client.delete(PODS, "ns", "a", uid="u", propagation="Orphan")
 
@@ -190,7 +188,7 @@ async def test_delete_that_leaves_the_children(client, server):
     assert "gracePeriodSeconds" not in body
 
 
-async def test_delete_of_what_is_not_there(client, server):
+async def test_deletion_of_an_absent_object_is_no_error(client, server):
     server.refuses(404, "NotFound")
 
     assert not await client.delete(PODS, "ns", "a", uid="u")
@@ -218,7 +216,7 @@ async def test_list_reads_all_pages_and_gives_the_items_their_types(client, serv
     assert server.last[0].path == "/api/v1/pods"
 
 
-async def test_list_of_a_namespace_and_of_a_cluster_scoped_resource(client, server):
+async def test_list_covers_a_namespace_or_the_whole_cluster(client, server):
     server.will(page([], 1))
     server.will({"metadata": {"resourceVersion": "1"}, "items": None})
 
@@ -233,14 +231,14 @@ async def test_list_of_a_namespace_and_of_a_cluster_scoped_resource(client, serv
 @pytest.mark.parametrize(
     "answer", [{}, {"metadata": {}}, {"metadata": None}, {"metadata": {"resourceVersion": "x"}}]
 )
-async def test_an_answer_that_is_no_list_ended_the_operator(client, server, answer):
+async def test_a_response_that_was_not_a_list_ended_the_operator(client, server, answer):
     server.will(answer)
 
     with pytest.raises(Unavailable, match="list /api/v1/pods"):
         await client.list(PODS, None)
 
 
-async def test_list_whose_pages_expired_begins_again(client, server):
+async def test_a_list_starts_over_when_its_pages_expire(client, server):
     server.will(page(["a"], 20, "token"))
     server.refuses(410, "Expired")
     server.will(page(["b"], 30))
@@ -250,7 +248,7 @@ async def test_list_whose_pages_expired_begins_again(client, server):
     assert ([item["metadata"]["name"] for item in items], version) == (["b"], 30)
 
 
-async def test_list_whose_pages_always_expire_gives_up_for_now(client, server):
+async def test_a_list_whose_pages_always_expire_gives_up_for_now(client, server):
     for _ in range(3):
         server.refuses(410, "Expired")
 
@@ -277,7 +275,9 @@ async def test_list_whose_pages_always_expire_gives_up_for_now(client, server):
         (504, "Timeout", Unavailable),
     ],
 )
-async def test_refusals_of_a_write(client, server, observed, status, reason, kind):
+async def test_a_refused_write_raises_the_error_for_its_status(
+    client, server, observed, status, reason, kind
+):
     server.refuses(status, reason, "spec.replicas: Invalid value: -1")
 
     with pytest.raises(kind) as refused:
@@ -289,7 +289,7 @@ async def test_refusals_of_a_write(client, server, observed, status, reason, kin
     assert observed == [("patch", PODS, status)]
 
 
-async def test_what_could_not_be_created_is_named(client, server):
+async def test_the_object_that_could_not_be_created_is_named(client, server):
     """The path of a POST does not contain the name, and the message ends up in a status."""
     server.refuses(500, "InternalError")
 
@@ -297,7 +297,7 @@ async def test_what_could_not_be_created_is_named(client, server):
         await client.create(SERVICES, SERVICE)
 
 
-async def test_a_uid_that_is_not_the_objects_is_a_conflict(client, server):
+async def test_a_wrong_uid_is_a_conflict(client, server):
     # The message of kube-apiserver 1.36.
     told = {
         "kind": "Status",
@@ -311,7 +311,7 @@ async def test_a_uid_that_is_not_the_objects_is_a_conflict(client, server):
         await client.apply(SERVICES, SERVICE)
 
 
-async def test_the_servers_wish_for_patience_is_passed_on(client, server):
+async def test_retry_after_is_passed_on(client, server):
     server.refuses(429, headers={"Retry-After": "17"})
     server.refuses(503, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})
 
@@ -333,14 +333,16 @@ async def test_the_servers_wish_for_patience_is_passed_on(client, server):
         (403, "<html>no</html>", Rejected),
     ],
 )
-async def test_an_answer_that_is_not_the_api_servers(client, server, status, answer, kind):
+async def test_a_response_that_is_not_from_the_api_server_is_an_error_with_its_status(
+    client, server, status, answer, kind
+):
     server.will(answer, status=status)
 
     with pytest.raises(kind, match=f"HTTP {status}"):
         await client.get(PODS, "ns", "a")
 
 
-async def test_a_call_ends_at_its_deadline(client, server, observed):
+async def test_a_request_ends_at_its_deadline(client, server, observed):
     server.delay = 5
     server.will()
     client._seconds = 0.5
@@ -352,7 +354,7 @@ async def test_a_call_ends_at_its_deadline(client, server, observed):
     assert observed == [("apply", SERVICES, 0)]
 
 
-async def test_a_server_that_is_away(client, server):
+async def test_an_unreachable_server_is_unavailable(client, server):
     await server.stop()
 
     with pytest.raises(Unavailable) as away:
@@ -360,7 +362,7 @@ async def test_a_server_that_is_away(client, server):
     assert away.value.status == 0
 
 
-async def test_a_connection_that_breaks(client, server):
+async def test_a_broken_connection_is_unavailable(client, server):
     async def slam(reader, writer):
         await reader.read(100)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
@@ -374,7 +376,7 @@ async def test_a_connection_that_breaks(client, server):
         await other.close()
 
 
-async def test_connections_are_kept(client, server):
+async def test_connections_are_reused(client, server):
     ports = set()
     for _ in range(5):
         server.will()
@@ -384,7 +386,7 @@ async def test_connections_are_kept(client, server):
     assert len(ports) == 1
 
 
-async def test_a_session_of_the_watches_asks_for_the_token_each_time(client, server):
+async def test_a_session_of_the_watches_refreshes_the_token_for_each_request(client, server):
     client._transport.configuration.refresh_api_key_hook = lambda c: c.api_key.update(
         BearerToken=f"bearer {len(server.asked)}"
     )
@@ -398,7 +400,7 @@ async def test_a_session_of_the_watches_asks_for_the_token_each_time(client, ser
     assert tokens == ["bearer 0", "bearer 1"]
 
 
-async def test_in_a_pod_the_token_is_read_anew(server, tmp_path, monkeypatch):
+async def test_in_a_pod_the_token_is_read_again(server, tmp_path, monkeypatch):
     token, ca = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("first")
     shutil.copy(certifi.where(), ca)
@@ -428,7 +430,7 @@ async def test_in_a_pod_the_token_is_read_anew(server, tmp_path, monkeypatch):
     ]
 
 
-async def test_calls_that_hung_used_up_all_connections_and_the_lease_was_lost(client, server):
+async def test_hanging_requests_used_up_all_connections_and_the_lease_was_lost(client, server):
     """Events, labels and passes of many clusters, while the API server or a webhook hangs."""
     server.hangs = "/pods/"
     hanging = [asyncio.create_task(client.get(PODS, "ns", str(n))) for n in range(150)]

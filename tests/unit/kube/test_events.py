@@ -54,7 +54,7 @@ def events(kube, now):
     return Events(kube, instance="operator-0", clock=lambda: now[0])
 
 
-async def test_an_event_is_about_its_object(kube, events):
+async def test_an_event_refers_to_its_object(kube, events):
     await events.emit(CLUSTER, "Warning", "QuorumLost", "two of three are gone")
 
     [event] = kube.events.values()
@@ -74,7 +74,7 @@ async def test_an_event_is_about_its_object(kube, events):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", event["lastTimestamp"])
 
 
-async def test_the_same_news_is_told_once_until_it_is_old(kube, events, now):
+async def test_a_repeated_event_is_posted_once_until_it_is_old(kube, events, now):
     for _ in range(5):
         await events.emit(CLUSTER, "Normal", "Grown", "to 3")
     assert len(kube.created) == 1
@@ -95,7 +95,7 @@ async def test_the_same_news_is_told_once_until_it_is_old(kube, events, now):
         ({}, "Normal", "Grown", "to 5"),
     ],
 )
-async def test_other_news_is_told(kube, events, other):
+async def test_a_different_event_is_posted(kube, events, other):
     change, *rest = other
     await events.emit(CLUSTER, "Normal", "Grown", "to 3")
     await events.emit(CLUSTER | change, *rest)
@@ -103,7 +103,7 @@ async def test_other_news_is_told(kube, events, other):
     assert len(kube.events) == 2
 
 
-async def test_a_restarted_operator_counts_instead_of_repeating(kube):
+async def test_a_restarted_operator_raises_the_count_of_an_earlier_event(kube):
     for _ in range(3):
         await Events(kube, instance="x").emit(CLUSTER, "Normal", "Grown", "to 3")
 
@@ -114,7 +114,7 @@ async def test_a_restarted_operator_counts_instead_of_repeating(kube):
 @pytest.mark.parametrize(
     "trouble", [Unavailable("away"), Rejected("namespace is terminating", status=403)]
 )
-async def test_an_event_that_cannot_be_posted_is_logged_and_not_asked_for_again(
+async def test_an_event_that_cannot_be_posted_is_logged_and_not_retried(
     kube, events, caplog, trouble
 ):
     caplog.set_level("INFO")
@@ -128,7 +128,7 @@ async def test_an_event_that_cannot_be_posted_is_logged_and_not_asked_for_again(
     assert "Grown was not posted" in record.getMessage()
 
 
-async def test_one_that_vanishes_between_conflict_and_count_is_let_go(kube, events):
+async def test_an_event_that_is_deleted_between_conflict_and_count_is_dropped(kube, events):
     kube.trouble = Conflict("exists")
 
     await events.emit(CLUSTER, "Normal", "Grown", "to 3")
@@ -136,7 +136,7 @@ async def test_one_that_vanishes_between_conflict_and_count_is_let_go(kube, even
     assert kube.events == {}
 
 
-async def test_the_longest_name_of_an_object_leaves_room_for_the_events_own(kube, events):
+async def test_an_event_about_an_object_with_the_longest_name_was_refused(kube, events):
     """The API server refused every Event about such an EtcdBackup."""
     name = f"{'a' * 235}.{'b' * 17}"
     about = {**CLUSTER, "metadata": {**CLUSTER["metadata"], "name": name}}
@@ -147,21 +147,21 @@ async def test_the_longest_name_of_an_object_leaves_room_for_the_events_own(kube
     assert re.fullmatch(r"a{235}\.[0-9a-f]{16}", event["metadata"]["name"])
 
 
-async def test_long_messages_are_cut_to_what_the_api_server_takes(kube, events):
+async def test_long_messages_are_truncated_to_the_limit_of_the_api_server(kube, events):
     await events.emit(CLUSTER, "Normal", "Long", "x" * 5000)
 
     [event] = kube.events.values()
     assert len(event["message"]) == MAX_MESSAGE
 
 
-async def test_the_name_is_one_that_the_api_server_takes(kube, events):
+async def test_the_name_of_an_event_is_valid(kube, events):
     await events.emit(CLUSTER, "Normal", "Odd", "Ünïcode / spaces\nlines")
 
     [name] = kube.events
     assert re.fullmatch(r"a\.[0-9a-f]{16}", name)
 
 
-async def test_old_news_is_forgotten(kube, events, now):
+async def test_old_events_are_forgotten(kube, events, now):
     for number in range(50):
         await events.emit(CLUSTER, "Normal", "Counted", str(number))
         now[0] += 60

@@ -33,7 +33,7 @@ def begin() -> tuple[Late, Finder]:
     return kube, Finder(kube, kube.store, kube.clock)
 
 
-async def test_a_cluster_made_again_during_a_read_was_forgotten_and_never_worked_on():
+async def test_a_cluster_recreated_during_a_read_was_forgotten_and_never_reconciled():
     kube, finder = begin()
     kube.put(ETCD_CLUSTERS, cluster_body())
     kube.watching = False
@@ -66,7 +66,7 @@ async def test_a_deleted_object_is_forgotten_however_new_it_was():
     assert kube.store.get(*NAME) is None
 
 
-async def test_names_that_may_not_be_read_were_remembered_after_their_clusters_were_gone():
+async def test_forbidden_names_were_remembered_after_their_clusters_were_gone():
     kube, finder = begin()
     for number in range(100):
         kube.failures["get PodDisruptionBudget"] = [Rejected("no", status=403)]

@@ -99,7 +99,7 @@ def candidate(leases, monkeypatch):
 
 
 @jumping
-async def test_the_first_one_makes_the_lease_and_leads_at_once(leases, candidate):
+async def test_the_first_candidate_creates_the_lease_and_leads_at_once(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(0.1)
 
@@ -114,7 +114,7 @@ async def test_the_first_one_makes_the_lease_and_leads_at_once(leases, candidate
 
 
 @jumping
-async def test_it_is_renewed_and_remembers_since_when(leases, candidate):
+async def test_renewing_the_lease_keeps_its_acquire_time(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(20.5)
 
@@ -127,7 +127,7 @@ async def test_it_is_renewed_and_remembers_since_when(leases, candidate):
 
 
 @jumping
-async def test_another_waits_while_it_is_held(candidate):
+async def test_another_candidate_waits_while_the_lease_is_held(candidate):
     one, two = candidate("one"), candidate("two")
     await asyncio.sleep(600)
 
@@ -136,7 +136,7 @@ async def test_another_waits_while_it_is_held(candidate):
 
 
 @jumping
-async def test_another_takes_over_from_one_that_was_killed(leases, candidate):
+async def test_another_candidate_takes_over_from_a_killed_leader(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     one.task.cancel()
@@ -150,7 +150,7 @@ async def test_another_takes_over_from_one_that_was_killed(leases, candidate):
 
 
 @jumping
-async def test_the_successor_of_a_graceful_end_does_not_wait(leases, candidate):
+async def test_after_a_graceful_stop_the_successor_does_not_wait(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     one.task.cancel()
@@ -201,7 +201,7 @@ async def test_only_one_of_two_candidates_gets_the_lease(leases, candidate):
     ],
 )
 @jumping
-async def test_a_short_trouble_does_not_end_it(leases, candidate, trouble):
+async def test_a_short_outage_does_not_end_leadership(leases, candidate, trouble):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.trouble = trouble
@@ -213,7 +213,7 @@ async def test_a_short_trouble_does_not_end_it(leases, candidate, trouble):
 
 
 @jumping
-async def test_a_long_trouble_ends_it_before_another_may_lead(leases, candidate):
+async def test_a_long_outage_ends_leadership_before_another_may_lead(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.trouble = Unavailable("connection refused")
@@ -225,7 +225,7 @@ async def test_a_long_trouble_ends_it_before_another_may_lead(leases, candidate)
 
 
 @jumping
-async def test_an_api_server_that_hangs_ends_it_before_another_may_lead(leases, candidate):
+async def test_a_hanging_api_server_ends_leadership_before_another_may_lead(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.delay = 1e6
@@ -237,7 +237,7 @@ async def test_an_api_server_that_hangs_ends_it_before_another_may_lead(leases, 
 
 
 @jumping
-async def test_a_lease_given_to_another_is_lost(leases, candidate):
+async def test_a_lease_that_names_another_holder_is_lost(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.lease["spec"]["holderIdentity"] = "usurper"
@@ -248,7 +248,9 @@ async def test_a_lease_given_to_another_is_lost(leases, candidate):
 
 
 @jumping
-async def test_it_waits_for_an_api_server_that_is_away_and_says_so_once(leases, candidate, caplog):
+async def test_a_candidate_waits_for_an_unreachable_api_server_and_logs_it_once(
+    leases, candidate, caplog
+):
     leases.trouble = Unavailable("connection refused")
     one = candidate("one")
     await asyncio.sleep(600)
@@ -262,7 +264,7 @@ async def test_it_waits_for_an_api_server_that_is_away_and_says_so_once(leases, 
 
 
 @jumping
-async def test_trouble_that_comes_again_is_told_again(leases, candidate, caplog):
+async def test_an_error_that_recurs_is_logged_again(leases, candidate, caplog):
     one = candidate("one")
     for _ in range(3):
         await asyncio.sleep(10)
@@ -275,7 +277,7 @@ async def test_trouble_that_comes_again_is_told_again(leases, candidate, caplog)
 
 
 @jumping
-async def test_a_write_in_trouble_is_told(leases, candidate, caplog):
+async def test_a_failed_write_of_the_lease_is_logged(leases, candidate, caplog):
     candidate("one")
     await asyncio.sleep(1)
     leases.refuse_writes = Rejected("forbidden", status=403)
@@ -285,7 +287,7 @@ async def test_a_write_in_trouble_is_told(leases, candidate, caplog):
 
 
 @jumping
-async def test_who_leads_is_told_once(candidate, caplog):
+async def test_the_leader_is_logged_once(candidate, caplog):
     caplog.set_level("INFO")
     candidate("one")
     await asyncio.sleep(1)
@@ -299,7 +301,7 @@ async def test_who_leads_is_told_once(candidate, caplog):
 
 
 @jumping
-async def test_a_fault_of_our_own_is_not_swallowed(leases, candidate):
+async def test_a_programming_error_is_not_swallowed(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.trouble = ZeroDivisionError("a fault")
@@ -309,7 +311,7 @@ async def test_a_fault_of_our_own_is_not_swallowed(leases, candidate):
 
 
 @jumping
-async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(leases, candidate):
+async def test_a_deleted_lease_is_recreated_by_its_holder(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     since = leases.spec["acquireTime"]
@@ -321,7 +323,7 @@ async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(leases, candi
 
 
 @jumping
-async def test_only_the_holder_releases(leases, candidate):
+async def test_only_the_holder_releases_the_lease(leases, candidate):
     candidate("one")
     await asyncio.sleep(1)
     two = candidate("two")
@@ -332,7 +334,7 @@ async def test_only_the_holder_releases(leases, candidate):
 
 
 @jumping
-async def test_a_release_that_fails_raises_nothing(leases, candidate):
+async def test_a_failed_release_raises_no_error(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     leases.trouble = Unavailable("connection refused")
@@ -341,7 +343,7 @@ async def test_a_release_that_fails_raises_nothing(leases, candidate):
 
 
 @jumping
-async def test_a_release_does_not_take_it_from_a_successor(leases, candidate):
+async def test_a_release_does_not_take_the_lease_from_a_successor(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)
     one.task.cancel()

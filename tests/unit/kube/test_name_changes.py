@@ -183,7 +183,7 @@ async def test_while_the_api_server_is_away_there_is_no_mark(tables):
 
 
 @jumping
-async def test_a_missing_right_is_logged_once_and_not_tried_over_and_over(tables, caplog):
+async def test_a_missing_right_is_logged_once_and_not_retried_in_a_loop(tables, caplog):
     caplog.set_level(logging.INFO)
     tables.refusals = [Rejected("secrets is forbidden", status=403)] * 100
     async with listening(tables) as changes:

@@ -41,7 +41,7 @@ def store():
     return Store()
 
 
-def test_news_is_taken_and_an_echo_is_not_news(store):
+def test_a_new_object_is_stored_and_its_repetition_changes_nothing(store):
     assert store.put(PODS, pod(5))
     assert not store.put(PODS, pod(5))
     assert store.put(PODS, pod(6))
@@ -69,20 +69,20 @@ def test_a_late_event_does_not_bring_a_deleted_object_back(store):
     assert version_in(store) is None
 
 
-def test_a_deletion_that_comes_before_the_object_still_counts(store):
+def test_a_deletion_reported_before_the_object_still_counts(store):
     assert not store.remove(PODS, "ns", "a-0", "u1", 8)
 
     assert not store.put(PODS, pod(7))
 
 
-def test_an_object_made_again_is_taken(store):
+def test_a_recreated_object_is_stored(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1", 8)
 
     assert store.put(PODS, pod(9, uid="u2"))
 
 
-def test_the_deletion_of_its_predecessor_does_not_remove_an_object(store):
+def test_the_deletion_of_a_predecessor_does_not_remove_the_object(store):
     store.put(PODS, pod(9, uid="u2"))
 
     assert not store.remove(PODS, "ns", "a-0", "u1", 8)
@@ -90,7 +90,7 @@ def test_the_deletion_of_its_predecessor_does_not_remove_an_object(store):
     assert version_in(store) == 9
 
 
-def test_labels_restored_faster_than_the_watch_told_that_they_were_gone(store):
+def test_labels_may_be_restored_before_the_watch_reports_their_removal(store):
     store.put(PODS, pod(5))
     store.put(PODS, pod(7))  # the answer to the write that restored them
 
@@ -98,7 +98,7 @@ def test_labels_restored_faster_than_the_watch_told_that_they_were_gone(store):
     assert version_in(store) == 7
 
 
-def test_a_removal_without_a_version_is_as_of_what_is_known(store):
+def test_a_removal_without_a_version_counts_as_of_the_known_version(store):
     store.put(PODS, pod(5))
 
     assert store.remove(PODS, "ns", "a-0", "u1")
@@ -106,7 +106,7 @@ def test_a_removal_without_a_version_is_as_of_what_is_known(store):
     assert store.put(PODS, pod(6))
 
 
-def test_a_list_heals_a_missed_deletion(store):
+def test_a_list_makes_up_for_a_missed_deletion(store):
     store.put(PODS, pod(5))
     store.put(PODS, pod(6, "a-1"))
 
@@ -115,14 +115,14 @@ def test_a_list_heals_a_missed_deletion(store):
     assert version_in(store, "a-1") == 6
 
 
-def test_a_list_leaves_alone_what_is_newer_than_itself(store):
+def test_a_list_does_not_change_objects_newer_than_itself(store):
     store.put(PODS, pod(25))
 
     assert store.replace(PODS, None, [], 20) == set()
     assert version_in(store) == 25
 
 
-def test_a_list_does_not_bring_back_what_was_deleted_after_it(store):
+def test_a_list_does_not_bring_back_an_object_deleted_after_it(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1", 21)
 
@@ -130,7 +130,7 @@ def test_a_list_does_not_bring_back_what_was_deleted_after_it(store):
     assert version_in(store) is None
 
 
-def test_a_list_proves_wrong_a_404_that_was_older_than_the_object(store):
+def test_a_list_corrects_a_404_that_is_older_than_the_object(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1")  # asked before it was made, answered after
 
@@ -138,21 +138,21 @@ def test_a_list_proves_wrong_a_404_that_was_older_than_the_object(store):
     assert version_in(store) == 5
 
 
-def test_a_list_of_the_very_moment_of_the_object_proves_that_it_is_there(store):
+def test_a_list_at_the_version_of_the_object_proves_that_it_exists(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1")
 
     assert store.replace(PODS, None, [pod(5)], 5) == {Owner(ETCD_CLUSTERS, ("ns", "a"))}
 
 
-def test_what_a_list_did_not_show_does_not_come_back_by_an_older_event(store):
+def test_an_older_event_does_not_bring_back_an_object_missing_from_a_list(store):
     store.replace(PODS, None, [], 20)
 
     assert not store.put(PODS, pod(19))
     assert store.put(PODS, pod(21))
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(store):
+def test_a_list_of_one_namespace_does_not_affect_another(store):
     store.put(PODS, pod(5))
     store.put(PODS, pod(5, namespace="other"))
 
@@ -168,7 +168,7 @@ def test_a_list_without_change_changes_nothing(store):
     assert store.replace(PODS, None, [pod(5)], 20) == set()
 
 
-def test_a_list_names_the_old_and_the_new_owner(store):
+def test_a_list_returns_the_old_and_the_new_owner(store):
     store.put(PODS, pod(5))
 
     assert store.replace(PODS, None, [pod(6, cluster="b")], 20) == {
@@ -179,7 +179,7 @@ def test_a_list_names_the_old_and_the_new_owner(store):
     assert [p["metadata"]["name"] for p in store.of_cluster(PODS, "ns", "b")] == ["a-0"]
 
 
-def test_a_tombstone_goes_with_the_list_that_makes_it_superfluous(store):
+def test_a_tombstone_is_removed_by_a_list_that_is_newer(store):
     store.remove(PODS, "ns", "a-0", "u1", 8)
     store.remove(PODS, "ns", "a-1", "u1", 30)
     store.replace(PODS, None, [], 20)
@@ -187,7 +187,7 @@ def test_a_tombstone_goes_with_the_list_that_makes_it_superfluous(store):
     assert store._shelf(PODS).gone == {("ns", "a-1"): 30}
 
 
-def test_a_cluster_has_its_own_objects_sorted_and_no_others(store):
+def test_a_cluster_has_only_its_own_objects_in_order(store):
     for each in (
         pod(1, "a-10"),
         pod(2, "a-1"),
@@ -201,7 +201,7 @@ def test_a_cluster_has_its_own_objects_sorted_and_no_others(store):
     assert [p["metadata"]["name"] for p in store.of_cluster(PODS, "ns", "a")] == ["a-1", "a-10"]
 
 
-def test_the_index_forgets_what_is_gone(store):
+def test_the_index_forgets_deleted_objects(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1", 6)
 
@@ -209,7 +209,7 @@ def test_the_index_forgets_what_is_gone(store):
     assert dict(store._shelf(PODS).by_owner) == {}
 
 
-def test_reading_leaves_no_trace(store):
+def test_reading_changes_nothing_in_the_store(store):
     store.of_cluster(PODS, "ns", "nobody")
 
     assert dict(store._shelf(PODS).by_owner) == {}
@@ -225,7 +225,7 @@ def test_a_custom_resource_is_its_own_owner(store):
     assert store.clusters() == [("ns", "a")]
 
 
-def test_managed_fields_are_dropped_and_the_callers_object_is_not_touched(store):
+def test_managed_fields_are_dropped_without_modifying_the_callers_object(store):
     told = pod(5)
     told["metadata"]["managedFields"] = [{"manager": "kubelet"}]
     store.put(PODS, told)
@@ -253,7 +253,7 @@ def states_of(history):
 
 @settings(max_examples=500, deadline=None)
 @given(data=st.data(), history=HISTORY)
-def test_whatever_overtakes_whatever_it_never_goes_back_and_the_last_list_is_right(data, history):
+def test_in_any_order_of_events_and_lists_the_store_never_goes_back(data, history):
     store, states = Store(), states_of(history)
     seen = 0
     for _ in range(data.draw(st.integers(0, 20))):
@@ -277,7 +277,7 @@ def test_whatever_overtakes_whatever_it_never_goes_back_and_the_last_list_is_rig
     assert store.get(PODS, "ns", "a-0") == final
 
 
-def test_a_pod_of_a_backup_is_of_that_and_of_the_cluster_that_it_reads(store):
+def test_a_pod_of_a_backup_belongs_to_the_backup_and_to_its_cluster(store):
     mine = pod(5, "a-backup-g1-x", cluster="c")
     mine["metadata"]["annotations"] = {naming.BACKUP: "a"}
 
@@ -289,7 +289,7 @@ def test_a_pod_of_a_backup_is_of_that_and_of_the_cluster_that_it_reads(store):
     assert store.of(Owner(ETCD_BACKUPS, ("ns", "a")), PODS) == [mine]
 
 
-def test_a_pod_of_a_restore_is_no_pod_of_a_cluster(store):
+def test_a_pod_of_a_restore_does_not_belong_to_a_cluster(store):
     """Its cluster would count it, and delete it as unknown."""
     mine = pod(5, "a-backup-g1-x", cluster="a")
     mine["metadata"]["annotations"] = {naming.RESTORE: "a"}
@@ -300,7 +300,7 @@ def test_a_pod_of_a_restore_is_no_pod_of_a_cluster(store):
     assert store.of_cluster(PODS, "ns", "a") == []
 
 
-def test_a_backup_is_its_own_and_its_schedules(store):
+def test_a_backup_belongs_to_itself_and_to_its_schedule(store):
     """And no longer its schedule's once it is gone."""
     made = pod(5, "s-100", cluster="")
     made["metadata"]["labels"] = {naming.SCHEDULE: "s"}

@@ -95,7 +95,7 @@ async def test_a_list_without_a_resource_version_is_an_error_without_a_traceback
         await client.version(SECRETS, "ns")
 
 
-async def test_names_and_where_to_go_on(client, server):
+async def test_a_watch_yields_names_and_resource_versions(client, server):
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "30"}}}
     whole = event("MODIFIED", "s", 20) + event("DELETED", "t", 21) + json.dumps(bookmark) + "\n"
     server.parts = [whole[:40], whole[40:]]
@@ -104,7 +104,7 @@ async def test_names_and_where_to_go_on(client, server):
 
 
 @pytest.mark.parametrize("end", ["ends", "breaks", "silent"])
-async def test_a_watch_that_is_over_is_no_error_and_what_it_told_stands(
+async def test_the_end_of_a_watch_is_no_error_and_its_changes_are_kept(
     client, server, end, monkeypatch
 ):
     monkeypatch.setattr(tables, "SILENT_SECONDS", 1.0)
@@ -113,7 +113,7 @@ async def test_a_watch_that_is_over_is_no_error_and_what_it_told_stands(
     assert await told(client) == [Change("s", 20)]
 
 
-async def test_a_secret_whose_type_is_longer_than_a_line_may_be_ended_the_whole_operator(
+async def test_a_secret_with_a_type_longer_than_the_line_limit_ended_the_whole_operator(
     client, server
 ):
     table = {"metadata": {"resourceVersion": "21"}, "rows": [{"cells": ["t", "x" * 600_000]}]}
@@ -126,7 +126,7 @@ async def test_a_secret_whose_type_is_longer_than_a_line_may_be_ended_the_whole_
         await told(client)
 
 
-async def test_one_that_cannot_go_on_from_there_says_so(client, server):
+async def test_a_watch_from_an_expired_version_is_rejected(client, server):
     server.parts = [json.dumps({"type": "ERROR", "object": EXPIRED}) + "\n"]
 
     with pytest.raises(Rejected, match="too old") as refused:
@@ -137,14 +137,14 @@ async def test_one_that_cannot_go_on_from_there_says_so(client, server):
 @pytest.mark.parametrize(
     ("status", "kind"), [(403, Rejected), (410, Rejected), (429, Unavailable), (503, Unavailable)]
 )
-async def test_one_that_is_refused_says_so(client, server, status, kind):
+async def test_a_watch_that_is_refused_is_rejected(client, server, status, kind):
     server.status = status
 
     with pytest.raises(kind, match="watch /api/v1/namespaces/ns/secrets"):
         await told(client)
 
 
-async def test_a_server_that_is_away_is_not_taken_for_quiet():
+async def test_an_unreachable_server_is_not_taken_for_a_quiet_watch():
     client = Client(Configuration(host="http://127.0.0.1:1"), seconds=5)
     with pytest.raises(Unavailable):
         await told(client)
@@ -162,7 +162,7 @@ async def test_a_server_that_is_away_is_not_taken_for_quiet():
         '{"type": "ADDED", "object": null}',
     ],
 )
-async def test_an_answer_that_is_not_a_table_is_an_error_without_a_traceback(client, server, line):
+async def test_a_response_that_is_not_a_table_is_an_error_without_a_traceback(client, server, line):
     server.parts = [line + "\n"]
 
     with pytest.raises(Unavailable, match=r"no (row of a )?table"):

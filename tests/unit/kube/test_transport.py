@@ -57,7 +57,7 @@ def silent(tmp_path: Path) -> Iterator[Silent]:
     server.close()
 
 
-def test_a_watch_whose_server_does_not_say_goodbye_leaves_no_socket_open(silent: Silent):
+def test_a_watch_whose_server_never_closes_leaves_no_socket_open(silent: Silent):
     async def watch() -> None:
         async with aiohttp.ClientSession(connector=Connector(context=False)) as session:
             (await session.get(silent.url)).close()

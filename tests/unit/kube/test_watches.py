@@ -183,7 +183,7 @@ async def test_every_resource_is_listed_and_watched_with_its_selector(api, watch
     assert {scope.resource for scope in listed} == set(SELECTORS)
 
 
-async def test_events_are_handed_over_on_the_callers_thread(api, watches, told):
+async def test_events_are_delivered_on_the_callers_thread(api, watches, told):
     threads = set()
     watches._deliver = lambda *event: (threads.add(threading.get_ident()), told.append(event))
     await until(lambda: PODS_PATH in api.streams)
@@ -214,7 +214,7 @@ async def test_kopf_only_reads(api, watches, told):
     assert {request.method for request in api.asked} == {"GET"}
 
 
-async def test_a_deletion_lost_between_two_watches_is_announced_by_a_list(
+async def test_a_deletion_missed_between_two_watches_is_followed_by_a_list(
     api, watches, told, listed
 ):
     api.objects[PODS_PATH] = [pod(5), pod(6, "a-1")]
@@ -230,7 +230,7 @@ async def test_a_deletion_lost_between_two_watches_is_announced_by_a_list(
     assert not [kind for _, kind, _ in told if kind == "DELETED"]
 
 
-async def test_a_server_in_trouble_is_not_given_up(api, watches, told):
+async def test_a_failing_server_is_retried_without_end(api, watches, told):
     await until(lambda: PODS_PATH in api.streams)
     starts = watches._started
     api.refuse[PODS_PATH] = [500, 503, 403, 429, 502, 504] * 4
@@ -243,7 +243,7 @@ async def test_a_server_in_trouble_is_not_given_up(api, watches, told):
     assert watches._started == starts
 
 
-def test_the_delays_never_end_and_begin_anew_for_each_request():
+def test_the_backoffs_never_end_and_start_over_for_each_request():
     delays = operator_settings().networking.error_backoffs
 
     assert list(itertools.islice(delays, 3)) == [1.0, 1.0, 2.0]
@@ -251,7 +251,7 @@ def test_the_delays_never_end_and_begin_anew_for_each_request():
     assert max(itertools.islice(delays, 1000)) == 10.0
 
 
-async def test_credentials_that_expire_are_asked_for_anew(api, watches, told):
+async def test_expired_credentials_are_requested_again(api, watches, told):
     await until(lambda: not watches.missing())
     api.refuse[PODS_PATH] = [401, 401]
     api.objects[PODS_PATH] = [pod(20)]
@@ -265,7 +265,7 @@ async def test_credentials_that_expire_are_asked_for_anew(api, watches, told):
     assert not api.refuse[PODS_PATH]
 
 
-async def test_a_kopf_that_dies_is_started_anew(api, watches, told, caplog):
+async def test_kopf_is_restarted_when_it_dies(api, watches, told, caplog):
     await until(lambda: not watches.missing())
     api.tell("ERROR", {"kind": "Status", "code": 500, "message": "kaput"})
     del api.streams[PODS_PATH]
@@ -276,7 +276,7 @@ async def test_a_kopf_that_dies_is_started_anew(api, watches, told, caplog):
     assert "the watches failed" in caplog.text
 
 
-async def test_restart_begins_every_watch_anew(api, watches):
+async def test_a_restart_starts_every_watch_again(api, watches):
     await until(lambda: not watches.missing())
     before = len([r for r in api.asked if r.path == PODS_PATH])
     watches.restart()
@@ -286,7 +286,7 @@ async def test_restart_begins_every_watch_anew(api, watches):
     assert len([r for r in api.asked if r.path == PODS_PATH]) == before + 2
 
 
-async def test_one_watch_per_namespace_that_is_served(api, told):
+async def test_there_is_one_watch_per_served_namespace(api, told):
     watches = Watches(api, ("x", "y"), deliver=lambda *_: None, listed=lambda _: None)
     watches.start()
     await until(lambda: not watches.missing())
@@ -299,7 +299,7 @@ async def test_one_watch_per_namespace_that_is_served(api, told):
     }
 
 
-def test_stuck_is_a_restart_that_does_not_happen():
+def test_watches_are_stuck_if_a_restart_does_not_happen():
     now = [0.0]
     watches = Watches(
         None, None, deliver=lambda *_: None, listed=lambda _: None, clock=lambda: now[0]
@@ -314,7 +314,7 @@ def test_stuck_is_a_restart_that_does_not_happen():
     assert watches.stuck()
 
 
-def test_silence():
+def test_a_watch_without_a_renewal_is_silent():
     now = [0.0]
     watches = Watches(
         None, None, deliver=lambda *_: None, listed=lambda _: None, clock=lambda: now[0]
@@ -334,7 +334,7 @@ def test_silence():
     assert watches.missing() == []
 
 
-def test_a_fleet_whose_watches_are_long_in_beginning_is_given_more_time(monkeypatch):
+def test_watches_of_a_fleet_that_take_long_to_start_get_more_time(monkeypatch):
     """A start that is interrupted begins at nothing, so with the same time it would never
     finish."""
     monkeypatch.setattr(watches_module, "FIRST_DELAY", 0.0)
@@ -364,7 +364,7 @@ def test_a_fleet_whose_watches_are_long_in_beginning_is_given_more_time(monkeypa
     assert watches._patience == START_SECONDS
 
 
-def test_secrets_and_pods_of_others_are_filtered_by_the_api_server():
+def test_the_api_server_filters_out_secrets_and_pods_of_others():
     settings = operator_settings()
     for resource in (PODS, SECRETS):
         found = [
@@ -382,7 +382,7 @@ def test_nothing_is_registered_with_kopf_at_import():
     assert not kopf.get_default_registry()._watching.get_all_handlers()
 
 
-async def test_an_api_server_below_a_path_was_never_taken_to_be_watched(api, told, monkeypatch):
+async def test_an_api_server_below_a_path_never_counted_as_watched(api, told, monkeypatch):
     """As in the kubeconfig of a proxy that serves many clusters."""
     monkeypatch.setattr(Api, "server", property(lambda api: f"{api.url}/k8s/clusters/c-1"))
     api.below = "/k8s/clusters/c-1"

@@ -150,13 +150,13 @@ async def running(informer):
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", None])
-def test_news_of_a_child_asks_for_its_cluster(informer, keys, kind):
+def test_a_change_of_a_child_queues_its_cluster(informer, keys, kind):
     informer.on_event(PODS, kind, thing(5, "a-0"))
 
     assert keys == [("etcdclusters", ("ns", "a"))]
 
 
-def test_the_echo_of_an_own_write_asks_for_nothing(informer, keys):
+def test_the_event_of_an_own_write_queues_nothing(informer, keys):
     informer._store.put(PODS, thing(5, "a-0"))
     informer.on_event(PODS, "MODIFIED", thing(5, "a-0"))
     informer.on_event(PODS, "MODIFIED", thing(4, "a-0"))
@@ -174,7 +174,7 @@ def test_events_are_counted(informer, metrics):
         assert metrics.registry.get_sample_value(name, labels) == 1
 
 
-def test_a_deleted_child_asks_for_its_cluster_once(informer, keys):
+def test_a_deleted_child_queues_its_cluster_once(informer, keys):
     informer.on_event(PODS, "ADDED", thing(5, "a-0"))
     keys.clear()
     informer.on_event(PODS, "DELETED", thing(6, "a-0"))
@@ -184,7 +184,7 @@ def test_a_deleted_child_asks_for_its_cluster_once(informer, keys):
     assert informer._store.get(PODS, "ns", "a-0") is None
 
 
-def test_a_child_whose_instance_label_changed_asks_for_both_clusters(informer, keys):
+def test_a_child_whose_instance_label_changes_queues_both_clusters(informer, keys):
     informer.on_event(PODS, "ADDED", thing(5, "a-0"))
     keys.clear()
     informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster="b"))
@@ -192,7 +192,7 @@ def test_a_child_whose_instance_label_changed_asks_for_both_clusters(informer, k
     assert set(keys) == {("etcdclusters", ("ns", "a")), ("etcdclusters", ("ns", "b"))}
 
 
-def test_a_child_whose_instance_label_vanished_asks_for_the_cluster_it_had(informer, keys):
+def test_a_child_that_loses_its_instance_label_queues_its_former_cluster(informer, keys):
     informer.on_event(PODS, "ADDED", thing(5, "a-0"))
     keys.clear()
     informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster=""))
@@ -200,7 +200,7 @@ def test_a_child_whose_instance_label_vanished_asks_for_the_cluster_it_had(infor
     assert keys == [("etcdclusters", ("ns", "a"))]
 
 
-def test_a_custom_resource_asks_for_itself(informer, keys):
+def test_a_custom_resource_queues_itself(informer, keys):
     informer.on_event(ETCD_CLUSTERS, "ADDED", thing(5, "mine", cluster=""))
     informer.on_event(ETCD_BACKUPS, "ADDED", thing(6, "b", cluster="mine"))
     informer.on_event(ETCD_CLUSTERS, "DELETED", thing(7, "mine", cluster=""))
@@ -212,7 +212,7 @@ def test_a_custom_resource_asks_for_itself(informer, keys):
     ]
 
 
-def test_a_backup_asks_for_its_schedule_too(informer, keys):
+def test_a_backup_also_queues_its_schedule(informer, keys):
     made = thing(5, "s-100", cluster="")
     made["metadata"]["labels"] = {naming.SCHEDULE: "s"}
     informer.on_event(ETCD_BACKUPS, "ADDED", made)
@@ -228,7 +228,7 @@ def test_a_backup_asks_for_its_schedule_too(informer, keys):
     ],
     ids=["restore", "backup"],
 )
-def test_a_status_that_was_written_here_reaches_whoever_waits_for_it(
+def test_a_status_written_here_queues_the_object_that_waits_for_it(
     informer, keys, resource, labels, other
 ):
     """The answer to the write may arrive before the event. A cluster that waited for the end of its
@@ -243,7 +243,7 @@ def test_a_status_that_was_written_here_reaches_whoever_waits_for_it(
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "DELETED"])
-async def test_a_backup_that_a_restore_had_read_before_its_event_came_was_never_made(
+async def test_a_backup_that_a_restore_read_before_its_event_was_never_started(
     informer, kube, keys, kind
 ):
     """Both were applied at once. For the store, the event was no news."""
@@ -259,7 +259,7 @@ async def test_a_backup_that_a_restore_had_read_before_its_event_came_was_never_
     assert keys == [("etcdbackups", ("ns", "b"))]
 
 
-async def test_a_pod_of_a_backup_that_its_cluster_had_read_first_reached_only_the_cluster(
+async def test_a_pod_of_a_backup_that_its_cluster_read_first_did_not_queue_the_backup(
     informer, kube, keys
 ):
     pod = thing(7, "b-1")
@@ -273,7 +273,7 @@ async def test_a_pod_of_a_backup_that_its_cluster_had_read_first_reached_only_th
 
 
 @pytest.mark.parametrize("edited", [False, True])
-async def test_an_edit_onto_which_a_status_was_written_had_no_pass(informer, keys, edited):
+async def test_an_edit_followed_by_a_status_write_was_not_reconciled(informer, keys, edited):
     """The event of the edit was no news to the store either, which had the answer to the write."""
     kube = FakeKube()
     body = kube.put(ETCD_BACKUPS, thing(1, "b", cluster=None) | {"spec": {"s3": {}}})
@@ -286,14 +286,14 @@ async def test_an_edit_onto_which_a_status_was_written_had_no_pass(informer, key
     assert keys == [("etcdbackups", ("ns", "b"))] * edited
 
 
-def test_an_object_of_nobodys_asks_for_nothing(informer, keys):
+def test_an_object_without_an_owner_queues_nothing(informer, keys):
     informer.on_event(SECRETS, "ADDED", thing(5, "s", cluster=""))
 
     assert keys == []
 
 
 @jumping
-async def test_it_lists_everything_with_its_selector_before_the_watches_begin(informer, kube):
+async def test_everything_is_listed_with_its_selector_before_the_watches_start(informer, kube):
     kube.objects = {PODS: [thing(5, "a-0")], ETCD_CLUSTERS: [thing(6, "a")]}
     async with running(informer):
         await asyncio.sleep(0.05)
@@ -312,7 +312,7 @@ async def test_it_lists_everything_with_its_selector_before_the_watches_begin(in
 
 
 @jumping
-async def test_it_lists_each_namespace_that_it_serves_and_no_other(make, kube):
+async def test_only_served_namespaces_are_listed(make, kube):
     informer = make(watch_namespaces=("x", "y"))
     async with running(informer):
         await asyncio.sleep(1)
@@ -323,7 +323,7 @@ async def test_it_lists_each_namespace_that_it_serves_and_no_other(make, kube):
 
 
 @jumping
-async def test_it_waits_for_an_api_server_and_for_crds(informer, kube, caplog):
+async def test_the_informer_waits_for_the_api_server_and_the_crds(informer, kube, caplog):
     kube.trouble[ETCD_CLUSTERS] = Rejected("the server could not find it", status=404)
     async with running(informer):
         await asyncio.sleep(100)
@@ -336,7 +336,7 @@ async def test_it_waits_for_an_api_server_and_for_crds(informer, kube, caplog):
 
 
 @jumping
-async def test_at_the_beginning_it_leaves_the_asking_to_who_leads(informer, kube, keys):
+async def test_the_initial_list_queues_nothing(informer, kube, keys):
     kube.objects = {ETCD_CLUSTERS: [thing(5, "a")], ETCD_BACKUPS: [thing(6, "b")]}
     async with running(informer):
         await informer.synced.wait()
@@ -346,7 +346,7 @@ async def test_at_the_beginning_it_leaves_the_asking_to_who_leads(informer, kube
 
 
 @jumping
-async def test_the_watches_let_the_first_round_go_first(make):
+async def test_the_watches_start_after_the_first_passes(make):
     """They list a whole fleet once more, and need more of the processor than all its passes."""
     begun = asyncio.Event()
     informer = make(begun.wait)
@@ -360,7 +360,7 @@ async def test_the_watches_let_the_first_round_go_first(make):
 
 
 @jumping
-async def test_the_watches_do_not_wait_for_one_that_never_leads(make):
+async def test_the_watches_of_a_standby_do_not_wait_for_passes(make):
     """A standby's queue is not worked on, but it has to be up to date."""
     informer = make(asyncio.Event().wait)
     async with running(informer):
@@ -370,7 +370,7 @@ async def test_the_watches_do_not_wait_for_one_that_never_leads(make):
 
 
 @jumping
-async def test_a_resync_in_each_interval_asks_for_every_cluster_once(make, kube, keys):
+async def test_a_resync_queues_every_cluster_once_per_interval(make, kube, keys):
     informer = make(resync_seconds=600)
     kube.objects = {ETCD_CLUSTERS: [thing(5, "a"), thing(6, "b")]}
     async with running(informer):
@@ -384,7 +384,7 @@ async def test_a_resync_in_each_interval_asks_for_every_cluster_once(make, kube,
 
 
 @jumping
-async def test_a_resync_heals_what_no_watch_told(make, kube, keys, metrics):
+async def test_a_resync_finds_a_change_that_no_watch_reported(make, kube, keys, metrics):
     informer = make(resync_seconds=600)
     kube.objects = {PODS: [thing(5, "a-0")]}
     async with running(informer):
@@ -401,7 +401,7 @@ async def test_a_resync_heals_what_no_watch_told(make, kube, keys, metrics):
 
 
 @jumping
-async def test_a_resync_that_fails_is_tried_again_soon_and_not_taken_for_one(make, kube, keys):
+async def test_a_failed_resync_is_retried_soon_and_does_not_count(make, kube, keys):
     informer = make(resync_seconds=600)
     async with running(informer):
         await asyncio.sleep(1)
@@ -415,7 +415,7 @@ async def test_a_resync_that_fails_is_tried_again_soon_and_not_taken_for_one(mak
 
 
 @jumping
-async def test_a_list_of_kopfs_is_followed_by_one_of_ours(informer, kube, keys):
+async def test_a_list_by_kopf_is_followed_by_our_own(informer, kube, keys):
     kube.objects = {PODS: [thing(5, "a-0")]}
     async with running(informer):
         await asyncio.sleep(1)
@@ -432,7 +432,7 @@ async def test_a_list_of_kopfs_is_followed_by_one_of_ours(informer, kube, keys):
 
 
 @jumping
-async def test_a_list_after_kopfs_that_fails_is_tried_again(informer, kube):
+async def test_a_failed_list_after_one_by_kopf_is_retried(informer, kube):
     async with running(informer):
         await asyncio.sleep(1)
         kube.asked.clear()
@@ -449,7 +449,7 @@ async def test_a_list_after_kopfs_that_fails_is_tried_again(informer, kube):
 
 
 @jumping
-async def test_silent_watches_are_started_anew_once_the_api_server_answers(informer, kube, metrics):
+async def test_silent_watches_are_restarted_once_the_api_server_answers(informer, kube, metrics):
     async with running(informer):
         await asyncio.sleep(1)
         informer._watches.quiet = ["/api/v1/pods"]
@@ -466,7 +466,7 @@ async def test_silent_watches_are_started_anew_once_the_api_server_answers(infor
 
 
 @jumping
-async def test_watches_beyond_help_end_the_process(informer):
+async def test_watches_that_cannot_be_restarted_end_the_process(informer):
     async with running(informer) as task:
         await asyncio.sleep(1)
         informer._watches.hopeless = True
@@ -477,7 +477,7 @@ async def test_watches_beyond_help_end_the_process(informer):
 
 
 @jumping
-async def test_an_api_server_that_was_put_back_to_an_older_snapshot_ends_the_process(
+async def test_an_api_server_restored_from_an_older_snapshot_ends_the_process(
     informer, kube, caplog
 ):
     """Otherwise the store would reject everything as too old, until the versions have caught up."""
@@ -497,7 +497,7 @@ async def test_an_api_server_that_was_put_back_to_an_older_snapshot_ends_the_pro
 
 
 @jumping
-async def test_a_list_that_is_behind_for_a_moment_ends_nothing(informer, kube):
+async def test_a_list_that_is_briefly_behind_does_not_end_the_process(informer, kube):
     async with running(informer) as task:
         await asyncio.sleep(1)
         for _ in range(5):
@@ -511,7 +511,7 @@ async def test_a_list_that_is_behind_for_a_moment_ends_nothing(informer, kube):
 
 
 @jumping
-async def test_of_two_lists_the_one_that_began_first_may_end_last(informer, kube):
+async def test_a_list_that_finishes_after_a_later_one_is_not_a_step_back(informer, kube):
     """It shows the state at its beginning, which is earlier, and right."""
     async with running(informer):
         await asyncio.sleep(1)
@@ -534,7 +534,7 @@ FORBIDDEN = Rejected("pods is forbidden", status=403)
 
 
 @jumping
-async def test_clusters_of_a_namespace_whose_role_is_gone_are_worked_on_no_more(make, kube, keys):
+async def test_clusters_in_a_namespace_without_its_role_are_no_longer_reconciled(make, kube, keys):
     informer = make(watch_namespaces=("x", "ns"), resync_seconds=200)
     kube.objects = {ETCD_CLUSTERS: [thing(5)], PODS: [thing(6, "a-0")]}
     async with running(informer):
@@ -557,7 +557,7 @@ async def test_clusters_of_a_namespace_whose_role_is_gone_are_worked_on_no_more(
 
 
 @jumping
-async def test_a_namespace_that_may_not_be_read_keeps_no_other_waiting(make, kube, caplog):
+async def test_a_forbidden_namespace_does_not_block_the_others(make, kube, caplog):
     informer = make(watch_namespaces=("x", "gone"), resync_seconds=600)
     kube.trouble["gone"] = FORBIDDEN
     async with running(informer):
@@ -581,9 +581,7 @@ async def test_a_namespace_that_may_not_be_read_keeps_no_other_waiting(make, kub
 
 
 @jumping
-async def test_a_namespace_whose_role_went_after_a_list_of_kopfs_was_listed_and_told_of_for_ever(
-    make, kube, caplog
-):
+async def test_a_namespace_that_lost_its_role_was_listed_and_logged_for_ever(make, kube, caplog):
     informer = make(watch_namespaces=("x", "gone"), resync_seconds=600)
     async with running(informer):
         await asyncio.sleep(5)
@@ -597,7 +595,7 @@ async def test_a_namespace_whose_role_went_after_a_list_of_kopfs_was_listed_and_
 
 
 @jumping
-async def test_where_nothing_at_all_may_be_read_it_waits(make, kube):
+async def test_the_informer_waits_if_it_may_read_nothing_at_all(make, kube):
     informer = make(watch_namespaces=("x", "y"))
     kube.trouble["x"] = kube.trouble["y"] = FORBIDDEN
     async with running(informer):
@@ -610,9 +608,7 @@ async def test_where_nothing_at_all_may_be_read_it_waits(make, kube):
 
 @jumping
 @pytest.mark.parametrize("resource", [NETWORK_POLICIES, DISRUPTION_BUDGETS])
-async def test_a_rule_taken_out_of_the_cluster_role_kept_all_from_being_worked_on(
-    make, kube, resource
-):
+async def test_a_rule_missing_from_the_cluster_role_stopped_all_reconciling(make, kube, resource):
     informer = make(resync_seconds=200)
     kube.objects = {resource: [thing(6, "a")]}
     async with running(informer):
@@ -632,7 +628,7 @@ async def test_a_rule_taken_out_of_the_cluster_role_kept_all_from_being_worked_o
 
 
 @jumping
-async def test_all_namespaces_or_none(informer, kube):
+async def test_with_all_namespaces_a_forbidden_list_blocks_the_sync(informer, kube):
     kube.trouble[PODS] = FORBIDDEN
     async with running(informer):
         await asyncio.sleep(100)

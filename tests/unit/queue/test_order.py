@@ -71,7 +71,7 @@ def with_set(replicas: int, **ready: int) -> Callable[[Store], object]:
     return lambda store: put(store, STATEFUL_SETS, ODD, spec={"replicas": replicas}, status=ready)
 
 
-def test_all_that_is_there_is_asked_for_and_who_needs_something_first(store: Store) -> None:
+def test_all_objects_are_queued_and_those_that_need_work_come_first(store: Store) -> None:
     """A fleet must not come before the one cluster that somebody waits for."""
     put(store, ETCD_CLUSTERS, "z")
     for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
@@ -88,7 +88,7 @@ def test_all_that_is_there_is_asked_for_and_who_needs_something_first(store: Sto
     assert len(asked) == len({*asked}) == len((*RESTING, ODD)) + 4
 
 
-def test_clusters_at_rest_come_in_order_of_names(store: Store) -> None:
+def test_settled_clusters_are_ordered_by_name(store: Store) -> None:
     assert names(store) == sorted((*RESTING, ODD))
 
 
@@ -116,7 +116,7 @@ def test_clusters_at_rest_come_in_order_of_names(store: Store) -> None:
         pytest.param(with_set(5, readyReplicas=5), id="it was scaled by hand"),
     ],
 )
-def test_one_that_needs_something_comes_first_and_all_are_there(
+def test_a_cluster_that_needs_work_comes_first_and_none_is_left_out(
     store: Store, happened: Callable[[Store], object]
 ) -> None:
     happened(store)

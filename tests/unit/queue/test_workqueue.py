@@ -91,7 +91,7 @@ async def test_an_event_during_a_pass_is_one_more_pass_after_it(queue, metrics):
 
 
 @jumping
-async def test_slow_keys_wait_for_each_other_only_when_all_workers_are_busy(queue):
+async def test_a_key_waits_for_slow_keys_only_when_all_workers_are_busy(queue):
     passes = Passes(seconds=10)
     for key in (A, B, C):
         queue.add(key)
@@ -103,7 +103,7 @@ async def test_slow_keys_wait_for_each_other_only_when_all_workers_are_busy(queu
 
 
 @jumping
-async def test_a_key_that_always_asks_for_more_does_not_starve_the_others(metrics):
+async def test_a_key_that_is_always_queued_again_does_not_starve_the_others(metrics):
     queue = WorkQueue("clusters", metrics, workers=1)
     passes = Passes(seconds=1, answers=[0.0] * 100)
     queue.add(A)
@@ -116,7 +116,7 @@ async def test_a_key_that_always_asks_for_more_does_not_starve_the_others(metric
 
 
 @jumping
-async def test_it_asks_again_when_a_pass_says_so(queue):
+async def test_a_pass_is_repeated_when_it_asks_for_it(queue):
     passes = Passes(answers=[7.0, 0.0, None])
     queue.add(A)
     async with working(queue, passes):
@@ -126,7 +126,7 @@ async def test_it_asks_again_when_a_pass_says_so(queue):
 
 
 @jumping
-async def test_an_event_makes_the_timer_superfluous(queue):
+async def test_an_event_cancels_the_timer(queue):
     passes = Passes(answers=[60.0])
     queue.add(A)
     async with working(queue, passes):
@@ -138,7 +138,7 @@ async def test_an_event_makes_the_timer_superfluous(queue):
 
 
 @jumping
-async def test_of_two_timers_the_earlier_one_counts(queue):
+async def test_the_earlier_of_two_timers_counts(queue):
     passes = Passes()
     async with working(queue, passes):
         queue.add_after(A, 30)
@@ -150,7 +150,7 @@ async def test_of_two_timers_the_earlier_one_counts(queue):
 
 
 @jumping
-async def test_failures_back_off_doubling_up_to_a_limit(queue):
+async def test_failures_back_off_exponentially_up_to_a_limit(queue):
     passes = Passes(answers=[Unavailable("away")] * 12)
     queue.add(A)
     async with working(queue, passes):
@@ -163,7 +163,7 @@ async def test_failures_back_off_doubling_up_to_a_limit(queue):
 
 
 @jumping
-async def test_delays_of_many_clusters_spread(metrics):
+async def test_delays_of_many_clusters_are_spread(metrics):
     spread = iter([0.0, 1.0])
     queue = WorkQueue("clusters", metrics, workers=2, jitter=lambda: next(spread))
     passes = Passes(answers=[Unavailable("away")] * 2)
@@ -176,7 +176,7 @@ async def test_delays_of_many_clusters_spread(metrics):
 
 
 @jumping
-async def test_a_success_forgives_the_failures(queue):
+async def test_a_success_resets_the_back_off(queue):
     passes = Passes(answers=[*[Unavailable("away")] * 4, None, Unavailable("away"), None])
     queue.add(A)
     async with working(queue, passes):
@@ -188,7 +188,7 @@ async def test_a_success_forgives_the_failures(queue):
 
 
 @jumping
-async def test_an_event_ends_the_wait_after_a_failure(queue):
+async def test_an_event_ends_the_back_off(queue):
     passes = Passes(answers=[Unavailable("away")] * 8)
     queue.add(A)
     async with working(queue, passes):
@@ -201,7 +201,7 @@ async def test_an_event_ends_the_wait_after_a_failure(queue):
 
 
 @jumping
-async def test_a_failing_pass_that_causes_events_of_its_own_still_backs_off(queue):
+async def test_a_failing_pass_that_causes_events_still_backs_off(queue):
     passes = Passes(answers=[Rejected("no")] * 5)
 
     async def worker(key):
@@ -219,7 +219,7 @@ async def test_a_failing_pass_that_causes_events_of_its_own_still_backs_off(queu
 
 
 @jumping
-async def test_the_server_may_ask_for_more_patience(queue):
+async def test_retry_after_extends_the_delay(queue):
     passes = Passes(answers=[Unavailable("busy", status=429, retry_after=17)])
     queue.add(A)
     async with working(queue, passes):
@@ -229,7 +229,7 @@ async def test_the_server_may_ask_for_more_patience(queue):
 
 
 @jumping
-async def test_what_stands_before_the_server_put_a_pass_off_for_a_day(queue):
+async def test_a_retry_after_of_a_proxy_delayed_a_pass_by_a_day(queue):
     passes = Passes(answers=[Unavailable("maintenance", status=503, retry_after=86400)])
     queue.add(A)
     async with working(queue, passes):
@@ -239,7 +239,7 @@ async def test_what_stands_before_the_server_put_a_pass_off_for_a_day(queue):
 
 
 @jumping
-async def test_any_exception_of_a_pass_leaves_the_queue_working(queue, caplog):
+async def test_the_queue_survives_any_exception_of_a_pass(queue, caplog):
     passes = Passes(answers=[ZeroDivisionError("oops"), KeyError("x")])
     queue.add(A)
     async with working(queue, passes):
@@ -252,7 +252,7 @@ async def test_any_exception_of_a_pass_leaves_the_queue_working(queue, caplog):
 
 
 @jumping
-async def test_a_call_that_was_cancelled_within_a_pass_ended_its_worker_unseen(metrics, caplog):
+async def test_a_cancelled_call_in_a_pass_ended_its_worker_silently(metrics, caplog):
     queue = WorkQueue("clusters", metrics, workers=1)
     passes = Passes(answers=[asyncio.CancelledError()])
     queue.add(A)
@@ -266,7 +266,7 @@ async def test_a_call_that_was_cancelled_within_a_pass_ended_its_worker_unseen(m
 
 
 @jumping
-async def test_an_expected_failure_is_one_line_that_names_the_cluster(queue, caplog):
+async def test_an_expected_failure_is_logged_in_one_line_with_the_cluster(queue, caplog):
     passes = Passes(answers=[Rejected("pods is forbidden", status=403)])
     queue.add(A)
     async with working(queue, passes):
@@ -293,7 +293,7 @@ async def test_a_pass_that_hangs_is_ended_and_counted(metrics):
 
 
 @jumping
-async def test_a_timeout_of_a_call_is_an_error_and_not_the_passs_own(queue, metrics):
+async def test_a_timeout_of_a_call_is_not_a_timeout_of_the_pass(queue, metrics):
     passes = Passes(answers=[TimeoutError("a call")])
     queue.add(A)
     async with working(queue, passes):
@@ -304,7 +304,7 @@ async def test_a_timeout_of_a_call_is_an_error_and_not_the_passs_own(queue, metr
 
 
 @jumping
-async def test_stop_lets_passes_end_and_begins_no_other(queue):
+async def test_stop_lets_running_passes_finish_and_starts_no_other(queue):
     passes = Passes(seconds=10, answers=[0.0, Unavailable("away")])
     for key in (A, B, C):
         queue.add(key)
@@ -333,7 +333,7 @@ async def test_stop_ends_an_idle_queue(queue):
 
 
 @jumping
-async def test_a_timer_can_be_set_again_after_it_rang(queue):
+async def test_a_timer_can_be_set_again_after_it_fired(queue):
     passes = Passes()
     async with working(queue, passes):
         for _ in range(3):
@@ -344,7 +344,7 @@ async def test_a_timer_can_be_set_again_after_it_rang(queue):
 
 
 @jumping
-async def test_a_pass_knows_since_when_it_is_asked_for(metrics):
+async def test_a_pass_knows_since_when_it_was_queued(metrics):
     queue, known = WorkQueue("clusters", metrics, workers=1), []
 
     async def worker(key):
@@ -366,7 +366,7 @@ async def test_a_pass_knows_since_when_it_is_asked_for(metrics):
 
 
 @jumping
-async def test_all_are_taken_up_when_none_waits_though_the_last_are_being_worked_on(queue):
+async def test_all_keys_are_taken_up_once_the_last_pass_has_started(queue):
     for key in (A, B, C):
         queue.add(key)
     all_taken_up = asyncio.create_task(queue.all_taken_up())
@@ -378,7 +378,7 @@ async def test_all_are_taken_up_when_none_waits_though_the_last_are_being_worked
 
 
 @jumping
-async def test_a_long_line_of_passes_that_wait_for_nothing_does_not_stop_all_else(queue):
+async def test_many_passes_that_never_yield_do_not_block_the_loop(queue):
     """The keys of 300,000 backups that had come and gone kept the loop busy, and the Lease was
     lost."""
 
@@ -406,7 +406,7 @@ async def test_a_long_line_of_passes_that_wait_for_nothing_does_not_stop_all_els
 
 
 @jumping
-async def test_the_metrics_tell_what_client_gos_do(metrics):
+async def test_the_metrics_measure_what_those_of_client_go_do(metrics):
     queue = WorkQueue("clusters", metrics, workers=1, jitter=lambda: 0.5)
     passes = Passes(seconds=10, answers=[Unavailable("away")])
     for key in (A, A, B, C):
@@ -429,7 +429,7 @@ async def test_the_metrics_tell_what_client_gos_do(metrics):
 
 
 @jumping
-async def test_nothing_is_kept_of_keys_that_are_through(queue):
+async def test_nothing_is_kept_of_finished_keys(queue):
     passes = Passes(answers=[Unavailable("away"), 5.0])
     queue.add(A)
     async with working(queue, passes):

@@ -38,7 +38,7 @@ def test_alive_from_the_start_and_through_an_outage(health, now):
     assert health.problems() == []
 
 
-def test_not_alive_when_three_resyncs_failed(health, now):
+def test_not_alive_after_three_failed_resyncs(health, now):
     pass_time(health, now, 1801)
     assert health.problems() == ["the last resync is 1801 s old"]
 
@@ -46,7 +46,7 @@ def test_not_alive_when_three_resyncs_failed(health, now):
     assert health.problems() == []
 
 
-def test_a_short_resync_interval_had_the_operator_killed_again_and_again_during_an_outage(now):
+def test_a_short_resync_interval_made_the_kubelet_kill_the_operator_in_an_outage(now):
     """Then it was in a back-off of the kubelet's when the API server came back."""
     health = Health(10, clock=lambda: now[0])
     pass_time(health, now, OUTAGE_SECONDS)
@@ -56,13 +56,13 @@ def test_a_short_resync_interval_had_the_operator_killed_again_and_again_during_
     assert health.problems() == [f"the last resync is {OUTAGE_SECONDS + 1:.0f} s old"]
 
 
-def test_not_alive_when_the_loop_stalls(health, now):
+def test_not_alive_when_the_event_loop_stalls(health, now):
     now[0] += 16
 
     assert health.problems() == ["the event loop has been late for 16 s"]
 
 
-async def test_the_beat_measures_a_blocked_loop(caplog):
+async def test_the_heartbeat_measures_a_blocked_event_loop(caplog):
     metrics = Metrics()
     health = Health(600)
     task = asyncio.create_task(health.beat(metrics))
@@ -84,7 +84,7 @@ async def get(runner, path):
         return response.status, await response.text(), response.headers["Content-Type"]
 
 
-async def test_the_pages_of_health(health, now):
+async def test_the_health_endpoints(health, now):
     missing = ["no watch yet: /api/v1/pods"]
     health.ready = lambda: missing
     runner = await serve(health_app(health), 0)
@@ -100,7 +100,7 @@ async def test_the_pages_of_health(health, now):
         await runner.cleanup()
 
 
-async def test_the_page_of_metrics():
+async def test_the_metrics_endpoint():
     metrics = Metrics()
     metrics.leader.set(1)
     runner = await serve(metrics_app(metrics), 0)

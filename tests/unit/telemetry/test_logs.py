@@ -24,7 +24,7 @@ def written():
         logging.getLogger(name).filters[:] = filters
 
 
-def test_text_is_level_time_cluster_message(written):
+def test_a_text_line_is_level_time_cluster_and_message(written):
     logs.setup("INFO", "text", written)
     logging.getLogger("x").info("member %d is promoted", 3, extra={"cluster": "ns/a"})
 
@@ -34,7 +34,7 @@ def test_text_is_level_time_cluster_message(written):
     )
 
 
-def test_what_a_webhook_said_in_several_lines_looked_like_lines_of_the_operator(written):
+def test_a_message_of_several_lines_from_a_webhook_looked_like_several_log_lines(written):
     logs.setup("INFO", "text", written)
     forged = "denied:\r\nERROR   2026-01-01T00:00:00.000Z cluster=ns/b \x1b[31mall is lost\u2028"
     logging.getLogger("x").warning("%s", forged, extra={"reason": "two\nlines"})
@@ -46,7 +46,7 @@ def test_what_a_webhook_said_in_several_lines_looked_like_lines_of_the_operator(
     )
 
 
-def test_json_is_one_object_per_line(written):
+def test_json_logs_are_one_object_per_line(written):
     logs.setup("INFO", "json", written)
     with logs.about(cluster="ns/a"):
         logging.getLogger("x").warning("two\nlines", extra={"step": "Promote"})
@@ -67,7 +67,7 @@ def test_json_is_one_object_per_line(written):
     assert "ZeroDivisionError" in second["exc_info"]
 
 
-async def test_whatever_is_logged_in_a_pass_is_about_its_cluster(written):
+async def test_every_line_logged_in_a_pass_names_its_cluster(written):
     logs.setup("INFO", "text", written)
 
     async def deep(name):
@@ -85,7 +85,7 @@ async def test_whatever_is_logged_in_a_pass_is_about_its_cluster(written):
     assert sorted(lines) == ["cluster=ns/a from ns/a", "cluster=ns/b from ns/b", "from nobody"]
 
 
-def test_what_a_line_says_itself_wins(written):
+def test_fields_of_the_line_itself_take_precedence(written):
     logs.setup("INFO", "text", written)
     with logs.about(cluster="ns/a"):
         logging.getLogger("x").info("hello", extra={"cluster": "ns/b"})
@@ -94,7 +94,7 @@ def test_what_a_line_says_itself_wins(written):
 
 
 @pytest.mark.parametrize("name", ["kopf", "kopf.objects", "kopf._cogs.clients", "kubernetes.aio"])
-def test_libraries_that_log_bodies_are_silent_even_when_debugging(written, name):
+def test_libraries_that_log_bodies_are_silent_even_at_debug_level(written, name):
     logs.setup("DEBUG", "text", written)
     logging.getLogger(name).info("a Secret's body")
     logging.getLogger(name).debug("a Secret's body")
@@ -104,7 +104,7 @@ def test_libraries_that_log_bodies_are_silent_even_when_debugging(written, name)
     assert "trouble" in written.getvalue()
 
 
-def test_an_outage_is_told_of_now_and_then_and_not_by_every_watch(written):
+def test_an_outage_is_logged_occasionally_and_not_by_every_watch(written):
     logs.setup("INFO", "text", written)
     logger = logging.getLogger("kopf._cogs.clients.watching")
     for number in range(50):
@@ -118,14 +118,14 @@ def test_an_outage_is_told_of_now_and_then_and_not_by_every_watch(written):
     assert "something else" in written.getvalue()
 
 
-def test_the_level_counts(written):
+def test_lines_below_the_level_are_not_logged(written):
     logs.setup("WARNING", "text", written)
     logging.getLogger("etcd_operator").info("chatter")
 
     assert written.getvalue() == ""
 
 
-def test_kopf_does_not_complain_of_its_thread(written):
+def test_kopf_does_not_warn_about_its_thread(written):
     logs.setup("INFO", "text", written)
     logger = logging.getLogger("kopf._core.reactor.running")
     logger.warning("OS signals are ignored: running not in the main thread.")

@@ -14,7 +14,7 @@ def value(metrics, name, /, **labels):
     return metrics.registry.get_sample_value(name, labels)
 
 
-def test_two_operators_in_one_process_do_not_share_anything():
+def test_two_operators_in_one_process_share_no_metrics():
     one, two = Metrics(), Metrics()
     one.queue("clusters").adds.inc()
     two.queue("clusters")
@@ -24,7 +24,7 @@ def test_two_operators_in_one_process_do_not_share_anything():
     assert REGISTRY.get_sample_value("workqueue_adds_total", {"name": "clusters"}) is None
 
 
-def test_the_queues_metrics_bear_client_gos_names():
+def test_the_metrics_of_the_queue_have_the_names_of_client_go():
     metrics = Metrics()
     metrics.queue("clusters")
     page = generate_latest(metrics.registry).decode()
@@ -90,5 +90,5 @@ def test_requests_are_measured_by_verb_resource_and_status():
     assert value(metrics, name, verb="apply", resource="pods", status="200") == 0.02
 
 
-def test_the_process_itself_is_reported():
+def test_metrics_of_the_process_are_exposed():
     assert value(Metrics(), "process_resident_memory_bytes") > 0

@@ -28,7 +28,7 @@ def environment(given: object = GIVEN, **changes: str) -> dict[str, str]:
     return POD | {"START_SETTINGS": json.dumps(given)} | changes
 
 
-def test_the_settings_of_a_pod() -> None:
+def test_the_settings_of_a_pod_are_read() -> None:
     assert configuration.parse_settings(environment()) == configuration.Settings(
         cluster_uid="uid",
         epoch=0,
@@ -44,14 +44,14 @@ def test_the_settings_of_a_pod() -> None:
     )
 
 
-def test_what_is_left_out_has_defaults() -> None:
+def test_omitted_settings_have_defaults() -> None:
     given = {key: value for key, value in GIVEN.items() if key != "etcd"}
     settings = configuration.parse_settings(environment(given | {"dnsTimeoutSeconds": 0}))
     assert settings.dns_timeout == 30
     assert settings.options == {}
 
 
-def test_ipv6_is_listened_on_where_the_pod_has_it() -> None:
+def test_ipv6_is_listened_on_if_the_pod_has_it() -> None:
     settings = configuration.parse_settings(environment(POD_IP="fd00::7"))
     config = json.loads(configuration.run_config(settings))
     assert config["listen-client-urls"] == "http://[::]:2379"
@@ -60,7 +60,7 @@ def test_ipv6_is_listened_on_where_the_pod_has_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["POD_NAME", "POD_UID", "POD_IP", "START_SETTINGS"])
-def test_a_variable_that_is_not_set_is_named(name: str) -> None:
+def test_an_unset_variable_is_named(name: str) -> None:
     variables = environment()
     del variables[name]
     with pytest.raises(configuration.BadSettings, match=name):
@@ -70,19 +70,19 @@ def test_a_variable_that_is_not_set_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["noise", "[]", "null", "1"])
-def test_settings_that_are_no_object(text: str) -> None:
+def test_settings_that_are_not_an_object_are_refused(text: str) -> None:
     with pytest.raises(configuration.BadSettings, match="START_SETTINGS"):
         configuration.parse_settings(environment(START_SETTINGS=text))
 
 
 @pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, "", []])
-def test_a_setting_of_another_kind_is_named(name: str, value: object) -> None:
+def test_a_setting_of_the_wrong_type_is_named(name: str, value: object) -> None:
     with pytest.raises(configuration.BadSettings, match=name):
         configuration.parse_settings(environment(GIVEN | {name: value}))
 
 
-def test_a_first_start_is_configured_by_the_ticket() -> None:
+def test_the_first_start_is_configured_by_the_ticket() -> None:
     text = configuration.ticket_config(SETTINGS, replace(TICKET, state="existing"))
     assert json.loads(text) == {
         "advertise-client-urls": "http://c-1.c.ns.svc:2379",
@@ -102,7 +102,7 @@ def test_a_first_start_is_configured_by_the_ticket() -> None:
     assert text == configuration.ticket_config(SETTINGS, replace(TICKET, state="existing"))
 
 
-def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of_it() -> None:
+def test_a_member_joining_while_tls_is_turned_on_has_all_its_listed_urls() -> None:
     """etcd refuses to join if the list has other URLs for the member than its own configuration."""
     urls = [f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")]
     initial = ",".join([f"c-0={urls[0].replace('c-1', 'c-0')}", *(f"c-1={url}" for url in urls)])
@@ -112,7 +112,7 @@ def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of
     assert found["listen-peer-urls"] == "http://0.0.0.0:2380"
 
 
-def test_clients_are_served_with_and_without_tls_where_that_is_asked_for() -> None:
+def test_clients_are_served_with_and_without_tls_if_configured() -> None:
     both = replace(SETTINGS, client_scheme="https", plaintext_clients=True)
     found = json.loads(configuration.run_config(both))
     assert found["listen-client-urls"] == "http://0.0.0.0:2379,https://0.0.0.0:2379"
@@ -171,7 +171,7 @@ def test_a_base_option_cannot_override_what_start_owns(key: str) -> None:
     )
 
 
-def test_other_options_are_passed_on_as_they_are() -> None:
+def test_other_options_are_passed_on_unchanged() -> None:
     options: dict[str, Any] = {
         "auto-compaction-mode": "periodic",
         "feature-gates": "InitialCorruptCheck=true",
@@ -183,7 +183,7 @@ def test_other_options_are_passed_on_as_they_are() -> None:
     assert options.items() <= json.loads(configuration.run_config(settings)).items()
 
 
-def test_the_configuration_lies_where_the_path_leads() -> None:
+def test_the_configuration_is_where_its_path_leads() -> None:
     before, _, name = naming.CONFIG_PATH.rpartition("/../../../")
     assert before == f"{naming.VOLUME_PATH}/data/member/wal"
     assert name == configuration.FILE

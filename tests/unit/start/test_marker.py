@@ -17,7 +17,7 @@ PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_s
 IDS = st.integers(min_value=1, max_value=marker.MAX_ID)
 
 
-def test_the_file() -> None:
+def test_the_marker_file_has_this_content() -> None:
     assert CONTENT == {
         "clusterUID": "4be0f3a2-uid",
         "epoch": 3,
@@ -29,7 +29,7 @@ def test_the_file() -> None:
 
 
 @given(PRINTABLE, st.integers(0, marker.MAX_ID), PRINTABLE, IDS, IDS)
-def test_what_is_written_is_read(
+def test_a_written_marker_is_read_back(
     uid: str, epoch: int, member: str, member_id: int, cluster_id: int
 ) -> None:
     written = marker.Marker(uid, epoch, member, member_id, cluster_id)
@@ -45,12 +45,12 @@ def test_what_is_written_is_read(
         lambda content: json.dumps(content).encode()
     )
 )
-def test_noise_never_raises(noise: bytes) -> None:
+def test_arbitrary_bytes_never_raise(noise: bytes) -> None:
     assert isinstance(marker.parse(noise), marker.Marker | marker.Malformed)
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_every_field_is_needed(name: str) -> None:
+def test_every_field_is_required(name: str) -> None:
     content = {key: value for key, value in CONTENT.items() if key != name}
     assert isinstance(marker.parse(json.dumps(content).encode()), marker.Malformed)
 
@@ -59,14 +59,14 @@ def test_every_field_is_needed(name: str) -> None:
 @pytest.mark.parametrize(
     "value", [None, True, -1, 1.5, "", [], {}, "x" * 254, "a\nb", "\x1b[31m", "\u00e9", 1 << 64]
 )
-def test_a_field_of_another_form_is_malformed(name: str, value: object) -> None:
+def test_a_field_of_the_wrong_form_is_malformed(name: str, value: object) -> None:
     text = json.dumps(CONTENT | {name: value}).encode()
     assert isinstance(marker.parse(text), marker.Malformed)
 
 
 @pytest.mark.parametrize("name", ["memberID", "clusterID"])
 @pytest.mark.parametrize("value", ["0", "g", "0x1", "-1", " 1", "1_0", "A", "1" * 17, "\u0661"])
-def test_an_id_is_spelled_in_one_way(name: str, value: str) -> None:
+def test_an_id_has_only_one_spelling(name: str, value: str) -> None:
     text = json.dumps(CONTENT | {name: value}).encode()
     assert isinstance(marker.parse(text), marker.Malformed)
 
@@ -81,7 +81,7 @@ def test_an_id_is_spelled_in_one_way(name: str, value: str) -> None:
         (b" " * 4097, "too long"),
     ],
 )
-def test_what_is_wrong_is_said(text: bytes, why: str) -> None:
+def test_the_mistake_in_a_marker_is_named(text: bytes, why: str) -> None:
     malformed = marker.parse(text)
     assert isinstance(malformed, marker.Malformed)
     assert why in malformed.why

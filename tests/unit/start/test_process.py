@@ -165,7 +165,7 @@ def test_a_ticket_starts_an_empty_volume(world: World) -> None:
     assert "took a ticket: new" in world.message()
 
 
-def test_every_run_has_its_own_challenge(world: World) -> None:
+def test_each_run_has_its_own_challenge(world: World) -> None:
     seen = set()
     for _ in range(3):
         world.waits()
@@ -226,7 +226,7 @@ def test_a_foreign_ticket_is_refused_with_the_reason(world: World, changes: Any)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"short"])
-def test_without_a_key_start_goes_on_waiting(world: World, key: bytes | None) -> None:
+def test_without_a_key_start_keeps_waiting(world: World, key: bytes | None) -> None:
     path = Path(world.place.key_file)
     path.unlink()
     if key is not None:
@@ -252,7 +252,7 @@ def test_the_key_is_read_for_every_message(world: World) -> None:
     world.ends()
 
 
-def test_a_lost_receipt_is_given_again(world: World, named: threading.Event) -> None:
+def test_a_lost_receipt_is_sent_again(world: World, named: threading.Event) -> None:
     world.waits(NAMELESS)
     with Operator(world.port) as operator:
         challenge = operator.greet().challenge
@@ -278,7 +278,7 @@ def test_a_lost_receipt_is_given_again(world: World, named: threading.Event) -> 
     world.ends()
 
 
-def test_of_two_operators_one_ticket_is_taken(world: World, named: threading.Event) -> None:
+def test_of_the_tickets_of_two_operators_one_is_taken(world: World, named: threading.Event) -> None:
     world.waits(NAMELESS)
     gate = threading.Barrier(8)
 
@@ -323,7 +323,7 @@ def test_foreign_data_is_held_until_it_is_adopted(world: World, changes: Any, wh
     world.ends()
 
 
-def test_the_finding_is_of_the_volume_as_it_is_now(world: World) -> None:
+def test_the_finding_describes_the_volume_as_it_is_now(world: World) -> None:
     world.waits()
     with Operator(world.port) as operator:
         answer = operator.greet()
@@ -336,7 +336,7 @@ def test_the_finding_is_of_the_volume_as_it_is_now(world: World) -> None:
     assert world.config() == b""
 
 
-def test_data_that_appears_just_runs_at_the_next_greeting(world: World) -> None:
+def test_data_that_appears_is_started_at_the_next_greeting(world: World) -> None:
     world.waits()
     world.put_data()
     with Operator(world.port) as operator:
@@ -345,7 +345,7 @@ def test_data_that_appears_just_runs_at_the_next_greeting(world: World) -> None:
     assert world.config() == run_config(LOCAL)
 
 
-def test_data_that_appears_runs_without_an_operator_too(
+def test_data_that_appears_is_started_without_an_operator_too(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "REPEAT", 0.05)
@@ -358,7 +358,7 @@ def test_data_that_appears_runs_without_an_operator_too(
     world.ends()
 
 
-def test_a_full_disk_holds_data_back_only_until_there_is_room(
+def test_a_full_disk_keeps_data_waiting_only_until_there_is_space(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = OSError(28, "No space left on device", "etcd.yaml")
@@ -399,7 +399,7 @@ def test_a_ticket_that_cannot_be_written_is_not_taken(
     assert world.config() == ticket_config(LOCAL, NEW)
 
 
-def test_what_it_waits_for_is_said_once_and_when_it_changes(world: World) -> None:
+def test_the_reason_for_waiting_is_logged_once_and_when_it_changes(world: World) -> None:
     world.waits()
     for _ in range(3):
         with Operator(world.port) as operator:
@@ -415,14 +415,16 @@ def test_what_it_waits_for_is_said_once_and_when_it_changes(world: World) -> Non
     assert "the marker names pod c-0" in world.message()
 
 
-def test_what_it_waits_for_is_said_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_waiting_is_logged_again_after_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "REPEAT", 0.02)
     monkeypatch.setattr("etcd_operator.start.journal.REPEAT", 0.02)
     world.waits()
     eventually(lambda: sum("waiting" in line for line in world.journal.lines) >= 3)
 
 
-def test_ignored_options_are_said(world: World) -> None:
+def test_ignored_options_are_logged(world: World) -> None:
     world.put_data()
     world.start(replace(LOCAL, options={"wal-dir": "/x", "name": "y", "max-wals": 5}))
     world.ends()
@@ -460,7 +462,7 @@ def test_garbage_on_the_port_does_no_harm(world: World, noise: bytes) -> None:
     world.ends()
 
 
-def test_a_line_may_come_in_pieces(world: World) -> None:
+def test_a_line_may_arrive_in_pieces(world: World) -> None:
     world.waits()
     with connect(world.port) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -470,7 +472,7 @@ def test_a_line_may_come_in_pieces(world: World) -> None:
     assert answer.finding.found == "no-data"
 
 
-def test_idle_connections_do_not_keep_the_operator_out(world: World) -> None:
+def test_idle_connections_do_not_lock_the_operator_out(world: World) -> None:
     world.waits()
     idle = [connect(world.port) for _ in range(server.MAX_CONNECTIONS + 20)]
     try:
@@ -483,7 +485,7 @@ def test_idle_connections_do_not_keep_the_operator_out(world: World) -> None:
     world.ends()
 
 
-def test_a_flood_of_connections_kept_the_operator_out() -> None:
+def test_a_flood_of_connections_locked_the_operator_out() -> None:
     """One round accepted thousands, each replacing another, and nothing else went on: neither the
     look at the volume, nor the start of etcd after a ticket."""
     others: list[socket.socket] = []
@@ -539,7 +541,7 @@ def test_a_line_without_an_end_is_cut_off(world: World) -> None:
             pass  # closed on us
 
 
-def test_a_signal_in_the_midst_of_a_round_leaves_nothing_open(
+def test_a_signal_during_a_round_leaves_no_socket_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     listener = server.listen(("127.0.0.1",), 0)
@@ -556,7 +558,9 @@ def test_a_signal_in_the_midst_of_a_round_leaves_nothing_open(
         assert peer.recv(1) == b""
 
 
-def test_after_an_answer_there_is_more_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_answer_the_deadline_is_extended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "FIRST_LINE", 0.2)
     world.waits()
     with Operator(world.port) as operator:
@@ -566,7 +570,7 @@ def test_after_an_answer_there_is_more_time(world: World, monkeypatch: pytest.Mo
     world.ends()
 
 
-def test_a_peer_that_resets_the_connection(world: World) -> None:
+def test_a_peer_that_resets_the_connection_does_no_harm(world: World) -> None:
     world.waits()
     for number in range(20):
         with connect(world.port) as peer:
@@ -577,7 +581,7 @@ def test_a_peer_that_resets_the_connection(world: World) -> None:
     world.ends()
 
 
-def test_a_port_that_is_taken_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_RETRY_LISTEN", 0.01)
     with socket.socket() as other:
         other.bind(("127.0.0.1", world.port))
@@ -589,7 +593,7 @@ def test_a_port_that_is_taken_is_waited_for(world: World, monkeypatch: pytest.Mo
     world.ends()
 
 
-def test_both_families_are_served() -> None:
+def test_ipv4_and_ipv6_are_both_served() -> None:
     with server.listen(("::", "0.0.0.0"), 0) as listener:  # noqa: S104
         port = listener.getsockname()[1]
         for host in ("127.0.0.1", "::1"):
@@ -597,7 +601,7 @@ def test_both_families_are_served() -> None:
                 pass
 
 
-def test_without_ipv6_the_other_family_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ipv6_the_ipv4_address_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.socket
 
     def no_ipv6(family: int = socket.AF_INET, *args: Any) -> socket.socket:
@@ -616,7 +620,7 @@ def test_without_ipv6_the_other_family_has_its_turn(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("waited", [0.0, 1.6], ids=["at once", "later"])
-def test_the_first_look_up_leaves_the_record_time_to_appear(
+def test_the_first_dns_lookup_leaves_the_record_time_to_appear(
     world: World, monkeypatch: pytest.MonkeyPatch, waited: float
 ) -> None:
     """Counted from the operator's first request, because the operator has the address from the
@@ -643,7 +647,7 @@ def test_the_first_look_up_leaves_the_record_time_to_appear(
     assert first < max(answered + 1.5, given) + 1.4
 
 
-def test_a_name_that_leads_elsewhere_is_not_ours_yet(
+def test_a_name_that_resolves_to_another_address_is_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cluster was created again, and the name still resolves to a deleted pod."""
@@ -664,7 +668,9 @@ def test_a_name_that_leads_elsewhere_is_not_ours_yet(
     assert world.journal.has("c-1.invalid resolves to 127.0.0.1 after")
 
 
-def test_the_wait_for_the_name_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_the_dns_name_is_limited(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hang = threading.Event()
     monkeypatch.setattr(dns, "resolves_to", lambda *_: hang.wait(30))
     world.waits(replace(NAMELESS, dns_timeout=0.1))
@@ -674,7 +680,7 @@ def test_the_wait_for_the_name_is_bounded(world: World, monkeypatch: pytest.Monk
     hang.set()
 
 
-def test_a_volume_with_data_asks_for_no_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_with_data_looks_up_no_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", None)
     world.put_data()
     world.start(NAMELESS)
@@ -693,14 +699,14 @@ def test_a_volume_with_data_asks_for_no_name(world: World, monkeypatch: pytest.M
         ("x" * 300, "127.0.0.1", False),
     ],
 )
-def test_where_a_name_leads(host: str, address: str, expected: bool) -> None:
+def test_whether_a_name_resolves_to_an_address(host: str, address: str, expected: bool) -> None:
     assert dns.resolves_to(host, address) is expected
 
 
 # The journal.
 
 
-def test_the_journal_survives_whatever_it_is_told(tmp_path: Path, capfd: Any) -> None:
+def test_the_journal_survives_any_text(tmp_path: Path, capfd: Any) -> None:
     journal = Journal(str(tmp_path / "absent"))
     journal.conclude("said \u00e9")
     assert capfd.readouterr().err == "start: said \u00e9\n"
@@ -710,7 +716,7 @@ def test_the_journal_survives_whatever_it_is_told(tmp_path: Path, capfd: Any) ->
     assert len(capfd.readouterr().err.splitlines()) == 300
 
 
-def test_the_journal_writes_what_is_no_text(tmp_path: Path, capfd: Any) -> None:
+def test_the_journal_writes_text_that_is_not_valid_unicode(tmp_path: Path, capfd: Any) -> None:
     path = tmp_path / "message"
     path.touch()
     Journal(str(path)).conclude("found \udcff")
@@ -718,7 +724,7 @@ def test_the_journal_writes_what_is_no_text(tmp_path: Path, capfd: Any) -> None:
     assert path.read_text() == "found \\udcff"
 
 
-def test_a_file_whose_name_is_no_text_ended_start_and_went_into_its_answers(
+def test_a_file_name_that_was_not_valid_unicode_ended_start_or_entered_its_answers(
     tmp_path: Path,
 ) -> None:
     """Half a character cannot be written to a log, nor, as it is, into a status."""
@@ -751,7 +757,7 @@ def run_module(*, code: str | None = None, **variables: str) -> subprocess.Popen
     )
 
 
-def test_sigterm_ends_a_waiting_run_and_is_no_success(world: World) -> None:
+def test_sigterm_ends_a_waiting_run_without_success(world: World) -> None:
     code = f"""
 from etcd_operator.start.process import Place, Start, exit_on_sigterm
 from etcd_operator.start.journal import Journal
@@ -767,7 +773,7 @@ raise SystemExit(Start({LOCAL!r}, place, Journal(place.termination_log)).run())
     assert "waited for a ticket: no data" in world.message()
 
 
-def test_a_pod_that_is_set_up_wrongly_says_so() -> None:
+def test_a_wrongly_configured_pod_reports_it() -> None:
     for variables in ({}, {"START_SETTINGS": "noise"}):
         with run_module(**variables) as child:
             assert child.stderr is not None
@@ -775,7 +781,7 @@ def test_a_pod_that_is_set_up_wrongly_says_so() -> None:
             assert child.wait(10) == 2
 
 
-def test_the_environment_of_a_pod_without_its_volume_waits() -> None:
+def test_without_its_volume_start_waits() -> None:
     """The entry point itself, with the real paths, none of which exists. Not with the real port: a
     pod on this machine, or another run of this test, may use it at any address, and then it is
     waited for."""
@@ -814,7 +820,7 @@ runpy.run_module("etcd_operator.start", run_name="__main__")
     assert "cannot answer the operator without a key" in log
 
 
-def test_only_the_standard_library_is_loaded_and_little_of_it() -> None:
+def test_only_a_small_part_of_the_standard_library_is_loaded() -> None:
     code = """
 import sys
 before = set(sys.modules)

@@ -48,7 +48,7 @@ def refused(facts: rules.VolumeFacts, offered: ticket.Ticket) -> str:
 
 
 @pytest.mark.parametrize("heads", [(FIRST_SEGMENT,), (LATER_SEGMENT, FIRST_SEGMENT)])
-def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) -> None:
+def test_a_volume_with_this_member_s_data_is_started(heads: tuple[bytes, ...]) -> None:
     verdict = rules.inspect(SETTINGS, replace(OURS, heads=heads))
     assert verdict == rules.Run(MARKER, run_config(SETTINGS))
 
@@ -62,26 +62,26 @@ def test_a_volume_reverted_by_its_storage_runs_because_nothing_can_tell() -> Non
 
 
 @pytest.mark.parametrize("left", [None, MARKED, b"noise"])
-def test_without_a_log_there_is_no_data_whatever_the_marker_says(left: bytes | None) -> None:
+def test_without_a_wal_there_is_no_data_whatever_the_marker_says(left: bytes | None) -> None:
     """After a crash between the marker and etcd's first write, the ticket is spent and there is no
     data."""
     assert found(replace(EMPTY, marker=left)) == ticket.Finding("no-data")
 
 
-def test_left_overs_of_a_refused_join_are_no_data() -> None:
+def test_remains_of_a_refused_join_are_no_data() -> None:
     finding = found(LEFT)
     assert finding.found == "no-data"
     assert "left-overs" in finding.detail
 
 
-def test_a_log_without_a_marker_is_held() -> None:
+def test_a_wal_without_a_marker_is_held() -> None:
     assert found(UNMARKED) == ticket.Finding(
         "foreign-data", "a log without a marker", member_id=MEMBER_ID, cluster_id=CLUSTER_ID
     )
 
 
 @pytest.mark.parametrize("noise", [b"", b"noise", b"{}", b"[]", MARKED[:-5], MARKED * 100])
-def test_a_log_with_a_malformed_marker_is_held(noise: bytes) -> None:
+def test_a_wal_with_a_malformed_marker_is_held(noise: bytes) -> None:
     finding = found(replace(OURS, marker=noise))
     assert finding.found == "foreign-data"
     assert "marker" in finding.detail
@@ -102,7 +102,7 @@ def test_a_log_with_a_malformed_marker_is_held(noise: bytes) -> None:
     ],
     ids=["cluster", "old-epoch", "new-epoch", "clone", "member-id", "cluster-id", "swapped"],
 )
-def test_data_of_another_member_does_not_run(changes: dict[str, Any], why: str) -> None:
+def test_data_of_another_member_is_not_started(changes: dict[str, Any], why: str) -> None:
     named = replace(MARKER, **changes)
     finding = found(marked(**changes))
     assert finding.found == "foreign-data"
@@ -113,7 +113,7 @@ def test_data_of_another_member_does_not_run(changes: dict[str, Any], why: str) 
     assert (finding.member_id, finding.cluster_id) == (MEMBER_ID, CLUSTER_ID)
 
 
-def test_every_difference_is_named_within_bounds() -> None:
+def test_every_difference_is_named_up_to_a_limit() -> None:
     changes = {"cluster_uid": "u" * 253, "epoch": 9, "member": "m" * 253, "member_id": 1}
     assert len(found(marked(**changes)).detail) == 300
 
@@ -129,7 +129,7 @@ def test_every_difference_is_named_within_bounds() -> None:
     ],
     ids=["noise", "zeros", "empty", "cut short", "newest"],
 )
-def test_a_log_that_is_none_beside_this_pod_s_marker_is_damaged(heads: tuple[bytes, ...]) -> None:
+def test_an_unreadable_wal_beside_this_pod_s_marker_is_damaged(heads: tuple[bytes, ...]) -> None:
     finding = found(replace(GARBLED, heads=heads))
     assert finding.detail.startswith("log: ")
     assert finding == ticket.Finding(
@@ -151,14 +151,14 @@ def test_a_log_that_is_none_beside_this_pod_s_marker_is_damaged(heads: tuple[byt
     ],
     ids=["none", "empty", "noise", "cut short", "cluster", "epoch", "clone"],
 )
-def test_a_garbled_log_of_an_unknown_member_is_unreadable(left: bytes | None) -> None:
+def test_a_garbled_wal_of_an_unknown_member_is_unreadable(left: bytes | None) -> None:
     """Damage costs a member its place, so it must be this pod's data beyond doubt."""
     finding = found(replace(GARBLED, marker=left))
     assert finding == ticket.Finding("unreadable", finding.detail)
     assert finding.detail.startswith("log: ")
 
 
-def test_a_volume_that_cannot_be_looked_at_is_unreadable() -> None:
+def test_a_volume_that_cannot_be_inspected_is_unreadable() -> None:
     """Whatever else was seen: nothing is certain, so it counts neither as empty nor as data to
     run."""
     for facts in (BROKEN, replace(OURS, problem=BROKEN.problem)):
@@ -187,7 +187,7 @@ def test_an_empty_volume_takes_a_ticket(
         replace(OURS, marker=b"noise"),
     ],
 )
-def test_adopting_takes_the_log_s_ids_for_its_own(facts: rules.VolumeFacts) -> None:
+def test_adoption_uses_the_ids_in_the_wal(facts: rules.VolumeFacts) -> None:
     plan = rules.accept(SETTINGS, facts, CHALLENGE, replace(TICKET, state="adopt"))
     # It cannot bootstrap: only the log may say who this is.
     assert plan == rules.Plan(MARKED, run_config(SETTINGS), first=None)
@@ -226,7 +226,7 @@ def test_a_ticket_that_does_not_match_is_refused(
         (BROKEN, "Permission denied"),
     ],
 )
-def test_a_volume_with_a_log_is_never_started_afresh(
+def test_a_volume_with_a_wal_is_never_started_as_new(
     facts: rules.VolumeFacts, state: ticket.ClusterState, why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state=state))
@@ -261,14 +261,14 @@ def test_a_ticket_that_etcd_would_refuse_is_not_spent(
         (BROKEN, {}, "Permission denied"),
     ],
 )
-def test_only_the_log_of_the_ticket_s_ids_is_adopted(
+def test_only_a_wal_with_the_ids_of_the_ticket_is_adopted(
     facts: rules.VolumeFacts, changes: dict[str, Any], why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state="adopt", **changes))
 
 
 @pytest.mark.parametrize("facts", [EMPTY, OURS, BROKEN])
-def test_the_same_ticket_again_is_the_same_ticket(facts: rules.VolumeFacts) -> None:
+def test_a_repeated_ticket_is_the_same_ticket(facts: rules.VolumeFacts) -> None:
     """The receipt was lost. By then the volume may show anything that the ticket made of it."""
     assert rules.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == rules.SameTicket()
 
@@ -277,7 +277,7 @@ def test_the_same_ticket_again_is_the_same_ticket(facts: rules.VolumeFacts) -> N
     "changes",
     [{"member_id": 5}, {"state": "existing"}, {"token": "other"}, {"member": "c-0"}],
 )
-def test_one_run_takes_one_ticket(changes: dict[str, Any]) -> None:
+def test_a_run_takes_only_one_ticket(changes: dict[str, Any]) -> None:
     other = replace(TICKET, **changes)
     decision = rules.accept(SETTINGS, EMPTY, CHALLENGE, other, taken=TICKET)
     assert decision == rules.Refusal("this run has taken another ticket")
@@ -289,7 +289,7 @@ def test_a_taken_ticket_means_nothing_to_another_run() -> None:
     assert decision == rules.Refusal("the ticket is for another run of start")
 
 
-def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() -> None:
+def test_data_whose_configuration_cannot_be_written_is_identified_by_its_ids() -> None:
     run = rules.inspect(SETTINGS, OURS)
     assert isinstance(run, rules.Run)
     finding = rules.stuck(run, "cannot write: No space left on device").finding
@@ -316,9 +316,9 @@ def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() 
         (GARBLED, f"the data of {OURS_IN_WORDS} is damaged: log: not a frame of an etcd log"),
     ],
 )
-def test_a_finding_of_the_volume_in_words(facts: rules.VolumeFacts, text: str) -> None:
+def test_a_finding_is_described_in_words(facts: rules.VolumeFacts, text: str) -> None:
     assert rules.describe(found(facts)) == text
 
 
-def test_a_taken_ticket_in_words() -> None:
+def test_a_taken_ticket_is_described_in_words() -> None:
     assert rules.describe(ticket.Finding("ticketed")) == "a ticket was taken"

@@ -58,7 +58,9 @@ def test_a_genuine_message_opens(domain: ticket.Domain) -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("other", DOMAINS)
-def test_domains_are_apart(domain: ticket.Domain, other: ticket.Domain) -> None:
+def test_a_proof_is_valid_for_one_kind_of_message_only(
+    domain: ticket.Domain, other: ticket.Domain
+) -> None:
     """Even with a body that would fit: a proof for one kind is not valid for another."""
     if domain == other:
         return
@@ -94,7 +96,7 @@ def test_a_change_of_any_byte_is_refused(domain: ticket.Domain) -> None:
 
 
 @given(st.data())
-def test_no_other_ticket_has_this_proof(data: st.DataObject) -> None:
+def test_no_other_ticket_has_the_same_proof(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([field.name for field in fields(TICKET)]))
     value = getattr(TICKET, name)
     kind = st.integers() if isinstance(value, int) else st.text()
@@ -106,7 +108,7 @@ def test_no_other_ticket_has_this_proof(data: st.DataObject) -> None:
 
 
 @given(st.binary() | st.text().map(str.encode))
-def test_noise_is_not_genuine(noise: bytes) -> None:
+def test_arbitrary_bytes_are_not_genuine(noise: bytes) -> None:
     for opens in OPEN.values():
         with pytest.raises(ticket.NotGenuine):
             opens(KEY, noise)
@@ -132,13 +134,13 @@ def test_noise_is_not_genuine(noise: bytes) -> None:
         b"\xff\xfe{",
     ],
 )
-def test_strange_lines_are_not_genuine(line: bytes) -> None:
+def test_malformed_lines_are_not_genuine(line: bytes) -> None:
     for opens in OPEN.values():
         with pytest.raises(ticket.NotGenuine):
             opens(KEY, line)
 
 
-def test_no_depth_of_nesting_gets_through() -> None:
+def test_deeply_nested_json_is_not_genuine() -> None:
     for depth in range(900, 1000):
         line = b'{"body": {"a": ' + b"[" * depth + b"]" * depth + b'}, "mac": "00"}'
         with pytest.raises(ticket.NotGenuine):
@@ -178,13 +180,13 @@ def test_a_signed_message_of_another_version_is_refused(domain: ticket.Domain) -
         "no-data",
     ],
 )
-def test_a_signed_finding_of_another_shape_is_refused(finding: object) -> None:
+def test_a_signed_finding_of_the_wrong_shape_is_refused(finding: object) -> None:
     with pytest.raises(ticket.NotGenuine, match="of another shape"):
         ticket.open_answer(KEY, signed("answer", body_of("answer") | {"finding": finding}))
 
 
 @pytest.mark.parametrize("change", [{"state": "force-new"}, {"epoch": True}, {"member_id": "1"}])
-def test_a_signed_ticket_with_another_kind_of_value_is_refused(change: dict[str, Any]) -> None:
+def test_a_signed_ticket_with_a_value_of_the_wrong_type_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ticket.NotGenuine, match="of another shape"):
         ticket.open_ticket(KEY, ticket.seal(KEY, "ticket", replace(TICKET, **change)))
 
@@ -197,7 +199,7 @@ def test_the_longest_answer_fits_a_line() -> None:
     assert len(ticket.seal(KEY, "answer", answer)) < ticket.MAX_LINE / 4
 
 
-def test_a_greeting() -> None:
+def test_a_greeting_is_read() -> None:
     assert ticket.read_greeting(ticket.greeting(NONCE)) == NONCE
 
 
@@ -214,6 +216,6 @@ def test_a_greeting() -> None:
         b'{"nonce": ["0123456789abcdef"]}',
     ],
 )
-def test_no_greeting(line: bytes) -> None:
+def test_other_lines_are_no_greeting(line: bytes) -> None:
     with pytest.raises(ticket.NotGenuine):
         ticket.read_greeting(line)

@@ -70,12 +70,12 @@ def files(root: Path) -> dict[str, bytes]:
     return seen
 
 
-def test_a_new_volume(tmp_path: Path) -> None:
+def test_a_new_volume_has_no_data(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
-def test_a_volume_with_data(tmp_path: Path) -> None:
+def test_a_volume_with_data_is_recognised(tmp_path: Path) -> None:
     put_log(tmp_path, **{FIRST_NAME: FIRST_SEGMENT, LATER_NAME: LATER_SEGMENT, "0.tmp": b"x"})
     (tmp_path / marker.FILE).write_bytes(MARKED)
     facts = volume.look(str(tmp_path))
@@ -88,14 +88,14 @@ def test_a_volume_with_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["old.wal", "f" * 16 + ".wal", "g" * 16 + "-" + "0" * 16 + ".wal"])
-def test_a_file_that_etcd_passes_over_cost_a_member_its_place(tmp_path: Path, name: str) -> None:
+def test_a_file_that_etcd_ignores_cost_a_member_its_place(tmp_path: Path, name: str) -> None:
     """Its name sorted first, so the log counted as damaged, and the claim was deleted."""
     put_log(tmp_path, **{FIRST_NAME: FIRST_SEGMENT, name: b"noise"})
     (tmp_path / marker.FILE).write_bytes(MARKED)
     assert isinstance(verdict(tmp_path), rules.Run)
 
 
-def test_a_file_that_is_all_there_is_of_a_log_is_still_none(tmp_path: Path) -> None:
+def test_a_wal_folder_with_only_an_unknown_file_is_damaged(tmp_path: Path) -> None:
     put_log(tmp_path, **{"old.wal": b"noise"})
     (tmp_path / marker.FILE).write_bytes(MARKED)
     assert found(tmp_path) == "damaged"
@@ -117,7 +117,7 @@ def test_only_the_newest_segments_are_read(tmp_path: Path) -> None:
         "data/member/x.wal",
     ],
 )
-def test_left_overs_are_no_log(tmp_path: Path, path: str) -> None:
+def test_remains_are_no_wal(tmp_path: Path, path: str) -> None:
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_bytes(b"x")
     facts = volume.look(str(tmp_path))
@@ -125,33 +125,33 @@ def test_left_overs_are_no_log(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["data", "data/member", "first", "first/data/member/wal"])
-def test_the_folders_of_an_unused_ticket_are_nothing(tmp_path: Path, path: str) -> None:
+def test_the_folders_of_an_unused_ticket_do_not_count_as_data(tmp_path: Path, path: str) -> None:
     (tmp_path / path).mkdir(parents=True)
     assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
-def test_a_folder_without_a_log_is_left_over(tmp_path: Path) -> None:
+def test_a_folder_without_a_wal_does_not_count_as_data(tmp_path: Path) -> None:
     """Somebody removed the log's files: etcd itself never leaves such a folder."""
     (tmp_path / "data/member/wal").mkdir(parents=True)
     assert volume.look(str(tmp_path)) == rules.VolumeFacts(leftovers=True)
 
 
 @pytest.mark.parametrize("left", ["", "first", "first/data", "first/data/member/wal"])
-def test_our_own_link_is_nothing(tmp_path: Path, left: str) -> None:
+def test_our_own_link_does_not_count_as_data(tmp_path: Path, left: str) -> None:
     (tmp_path / left).mkdir(parents=True, exist_ok=True)
     (tmp_path / "data/member").mkdir(parents=True)
     (tmp_path / "data/member/wal").symlink_to(configuration.LINK)
     assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
-def test_a_log_behind_our_link_is_not_for_us_to_judge(tmp_path: Path) -> None:
+def test_a_wal_behind_our_link_is_unreadable(tmp_path: Path) -> None:
     volume.carry_out(str(tmp_path), plan("new", tmp_path))
     (tmp_path / "first/data/member/wal" / FIRST_NAME).write_bytes(FIRST_SEGMENT)
     assert found(tmp_path) == "unreadable"
     assert "Directory not empty" in volume.look(str(tmp_path)).problem
 
 
-def test_what_lies_where_the_link_is_to_lead_moves_aside(tmp_path: Path) -> None:
+def test_a_folder_at_the_target_of_the_link_is_moved_aside(tmp_path: Path) -> None:
     (tmp_path / "first/data/member/wal").mkdir(parents=True)
     (tmp_path / "first/data/member/wal" / FIRST_NAME).write_bytes(FIRST_SEGMENT)
     volume.carry_out(str(tmp_path), plan("new", tmp_path))
@@ -159,7 +159,7 @@ def test_what_lies_where_the_link_is_to_lead_moves_aside(tmp_path: Path) -> None
     assert volume.look(str(tmp_path)) == rules.VolumeFacts(marker=MARKED)
 
 
-def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_log(
+def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_wal(
     tmp_path: Path,
 ) -> None:
     decided = plan("new", tmp_path)
@@ -179,7 +179,7 @@ def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_log(
 
 @pytest.mark.parametrize("path", ["data", "data/member", "data/member/wal"])
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])
-def test_what_is_no_folder_may_hide_data(tmp_path: Path, path: str, kind: str) -> None:
+def test_a_file_in_place_of_a_folder_may_hide_data(tmp_path: Path, path: str, kind: str) -> None:
     """A link without a target now may lead to the data once another volume is mounted."""
     root = tmp_path / "volume"
     place = root / path
@@ -192,13 +192,13 @@ def test_what_is_no_folder_may_hide_data(tmp_path: Path, path: str, kind: str) -
     assert path in volume.look(str(root)).problem
 
 
-def test_no_volume(tmp_path: Path) -> None:
+def test_a_missing_volume_is_a_problem(tmp_path: Path) -> None:
     assert "No such file" in volume.look(str(tmp_path / "absent")).problem
     (tmp_path / "file").write_bytes(b"")
     assert "Not a directory" in volume.look(str(tmp_path / "file")).problem
 
 
-def test_a_read_only_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_volume_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs(tmp_path)
     fields = list(real)
     fields[8] |= os.ST_RDONLY
@@ -207,14 +207,16 @@ def test_a_read_only_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "Read-only" in volume.look(str(tmp_path)).problem
 
 
-def test_a_volume_that_others_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_without_write_permission_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     assert "Permission denied" in volume.look(str(tmp_path)).problem
 
 
 @pytest.mark.parametrize("call", ["lstat", "listdir", "open"])
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ESTALE, errno.ENOTDIR])
-def test_an_error_is_never_taken_for_absence(
+def test_an_error_is_never_taken_for_an_empty_volume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
 ) -> None:
     put_log(tmp_path)
@@ -230,7 +232,7 @@ def test_an_error_is_never_taken_for_absence(
     assert os.strerror(code) in volume.look(str(tmp_path)).problem
 
 
-def test_a_segment_that_goes_while_it_is_looked_at_is_not_an_empty_one(
+def test_a_segment_that_vanishes_during_the_look_makes_the_volume_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_log(tmp_path)
@@ -244,7 +246,7 @@ def test_a_segment_that_goes_while_it_is_looked_at_is_not_an_empty_one(
     assert "No such file" in volume.look(str(tmp_path)).problem
 
 
-def test_a_marker_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_marker_is_a_problem(tmp_path: Path) -> None:
     put_log(tmp_path)
     (tmp_path / marker.FILE).mkdir()
     assert found(tmp_path) == "unreadable"
@@ -257,7 +259,7 @@ def test_a_pipe_does_not_block(tmp_path: Path, name: str) -> None:
     assert "Not a regular file" in volume.look(str(tmp_path)).problem
 
 
-def test_a_file_that_breaks_while_it_is_read_is_named(
+def test_a_file_that_fails_to_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_log(tmp_path)
@@ -284,7 +286,7 @@ def test_a_file_that_breaks_while_it_is_read_is_named(
     assert volume.look(str(tmp_path)).problem.endswith(f"{FIRST_NAME}: Input/output error")
 
 
-def test_a_large_marker_is_not_read_in_full(tmp_path: Path) -> None:
+def test_a_large_marker_is_read_only_in_part(tmp_path: Path) -> None:
     put_log(tmp_path)
     (tmp_path / marker.FILE).write_bytes(b" " * 1_000_000)
     facts = volume.look(str(tmp_path))
@@ -294,7 +296,7 @@ def test_a_large_marker_is_not_read_in_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["new", "existing"])
-def test_a_ticket_on_a_new_volume(tmp_path: Path, state: str) -> None:
+def test_a_ticket_is_carried_out_on_a_new_volume(tmp_path: Path, state: str) -> None:
     decided = plan(state, tmp_path)
     volume.carry_out(str(tmp_path), decided)
     assert files(tmp_path) == EMPTIED | {
@@ -308,7 +310,7 @@ def test_a_ticket_on_a_new_volume(tmp_path: Path, state: str) -> None:
     assert volume.look(str(tmp_path)) == rules.VolumeFacts(marker=MARKED)
 
 
-def test_left_overs_move_aside_and_nothing_is_deleted(tmp_path: Path) -> None:
+def test_remains_are_moved_aside_and_nothing_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"kept")
     for number in (1, 2, 3):
         snap = tmp_path / "data/member/snap"
@@ -323,13 +325,13 @@ def test_left_overs_move_aside_and_nothing_is_deleted(tmp_path: Path) -> None:
     assert seen.items() >= EMPTIED.items()
 
 
-def test_folders_of_an_unused_ticket_are_used_again(tmp_path: Path) -> None:
+def test_folders_of_an_unused_ticket_are_reused(tmp_path: Path) -> None:
     for _ in range(3):
         volume.carry_out(str(tmp_path), plan("new", tmp_path))
     assert not list(tmp_path.glob("aside-*"))
 
 
-def test_what_lies_aside_is_never_written_over(tmp_path: Path) -> None:
+def test_folders_moved_aside_are_never_overwritten(tmp_path: Path) -> None:
     for name in ("aside-7", "aside-x", "aside-", "aside-08"):
         (tmp_path / name).mkdir()
     (tmp_path / "data").mkdir()
@@ -338,7 +340,7 @@ def test_what_lies_aside_is_never_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "aside-9/left").read_bytes() == b"x"
 
 
-def test_adopting_moves_nothing(tmp_path: Path) -> None:
+def test_adoption_moves_nothing(tmp_path: Path) -> None:
     put_log(tmp_path)
     (tmp_path / "data/member/snap").mkdir()
     (tmp_path / "data/member/snap/db").write_bytes(b"x")
@@ -406,7 +408,7 @@ def test_a_crash_while_a_ticket_is_carried_out_leaves_no_data(
     assert number > 30
 
 
-def test_a_crash_while_adopting_leaves_old_or_new(
+def test_a_crash_during_adoption_leaves_the_old_or_the_new_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(1, 100):
@@ -494,7 +496,7 @@ def test_every_step_is_durable_before_the_next(
     ]
 
 
-def test_what_a_run_had_made_that_died_at_once_was_never_put_on_the_disk(
+def test_folders_created_by_a_run_that_died_were_never_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """etcd syncs what it creates itself. But if a folder above it is lost in a power cut,
@@ -539,7 +541,7 @@ def test_what_a_run_had_made_that_died_at_once_was_never_put_on_the_disk(
         assert not pending, number
 
 
-def test_a_configuration_that_is_right_is_left_alone(
+def test_a_correct_configuration_is_not_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk has no room for another, and the data must still run."""
@@ -592,12 +594,12 @@ def test_a_pipe_under_a_temporary_name_does_not_block(tmp_path: Path) -> None:
         volume.write(str(tmp_path), "etcd.yaml", b"x")
 
 
-def test_the_configuration_is_json(tmp_path: Path) -> None:
+def test_the_configuration_is_written_as_json(tmp_path: Path) -> None:
     volume.carry_out(str(tmp_path), plan("new", tmp_path))
     assert json.loads((tmp_path / "etcd.yaml").read_bytes())["name"] == "c-1"
 
 
-def test_an_error_without_a_path_is_still_said() -> None:
+def test_an_error_without_a_path_is_still_reported() -> None:
     assert volume.reason(OSError(errno.ENOSPC, "No space left on device")) == (
         "No space left on device"
     )

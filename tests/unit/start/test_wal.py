@@ -48,7 +48,7 @@ def ids(member: int, cluster: int) -> bytes:
     [FIRST_SEGMENT, LATER_SEGMENT, FIRST_SEGMENT + UNWRITTEN],
     ids=["first", "later", "long"],
 )
-def test_real_segments(head: bytes) -> None:
+def test_segments_of_real_etcd_are_read(head: bytes) -> None:
     assert wal.segment_identity(head) == REAL
 
 
@@ -58,12 +58,12 @@ def test_the_checksum_is_crc32c() -> None:
 
 
 @given(IDS, IDS, st.integers(min_value=0, max_value=(1 << 32) - 1))
-def test_any_ids(member: int, cluster: int, carried: int) -> None:
+def test_any_ids_are_read_back(member: int, cluster: int, carried: int) -> None:
     head = segment(ids(member, cluster), carried)
     assert wal.segment_identity(head) == wal.Identity(member, cluster)
 
 
-def test_no_flipped_bit_yields_another_identity() -> None:
+def test_no_flipped_bit_changes_the_identity() -> None:
     garbled = 0
     for at in range(64):
         for bit in range(8):
@@ -77,7 +77,7 @@ def test_no_flipped_bit_yields_another_identity() -> None:
     assert garbled > 64 * 8 * 3 / 4
 
 
-def test_a_head_cut_short_is_garbled() -> None:
+def test_a_truncated_head_is_garbled() -> None:
     assert wal.segment_identity(FIRST_SEGMENT[:56]) == REAL
     for size in range(1, 56):
         with pytest.raises(wal.Garbled):
@@ -85,7 +85,7 @@ def test_a_head_cut_short_is_garbled() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_noise_is_garbled_or_unwritten(noise: bytes) -> None:
+def test_arbitrary_bytes_are_garbled_or_unwritten(noise: bytes) -> None:
     try:
         assert wal.segment_identity(noise) is None
         assert not any(noise)
@@ -95,7 +95,7 @@ def test_noise_is_garbled_or_unwritten(noise: bytes) -> None:
 
 @given(st.binary(max_size=60))
 @example(ids(MEMBER_ID, CLUSTER_ID))
-def test_noise_with_a_good_checksum_is_an_identity_or_garbled(noise: bytes) -> None:
+def test_arbitrary_bytes_with_a_valid_checksum_are_an_identity_or_garbled(noise: bytes) -> None:
     with suppress(wal.Garbled):
         assert isinstance(wal.segment_identity(segment(noise)), wal.Identity)
 
@@ -126,7 +126,7 @@ def test_noise_with_a_good_checksum_is_an_identity_or_garbled(noise: bytes) -> N
         (frame(b"\x10\x00"), "has type 0"),
     ],
 )
-def test_the_reason_is_reported(head: bytes, why: str) -> None:
+def test_the_reason_a_head_is_garbled_is_reported(head: bytes, why: str) -> None:
     with pytest.raises(wal.Garbled, match=why):
         wal.segment_identity(head)
 
@@ -151,6 +151,6 @@ def test_the_newest_written_segment_counts(heads: tuple[bytes, ...]) -> None:
 
 
 @pytest.mark.parametrize("heads", [(), (b"",), (UNWRITTEN, UNWRITTEN), (b"noise", FIRST_SEGMENT)])
-def test_no_identity_without_a_sound_newest_segment(heads: tuple[bytes, ...]) -> None:
+def test_there_is_no_identity_without_a_valid_newest_segment(heads: tuple[bytes, ...]) -> None:
     with pytest.raises(wal.Garbled):
         wal.identity(heads)

@@ -157,7 +157,7 @@ async def test_one_object_is_one_backup(world: World) -> None:
     assert world.kube.calls == calls, "a backup that is made costs nothing"
 
 
-async def test_the_job_gets_everything_but_secrets(world: World) -> None:
+async def test_the_job_gets_its_order_without_secrets(world: World) -> None:
     await world.settle()
 
     job = world.kube.live(JOBS, "b-backup-g1")
@@ -194,7 +194,7 @@ async def test_progress_is_gone_when_it_is_over(world: World) -> None:
     assert "progress" not in world.status
 
 
-async def test_a_failure_is_reported_while_it_is_tried_again(world: World) -> None:
+async def test_a_failure_is_reported_while_it_is_retried(world: World) -> None:
     """Otherwise nothing would be reported for minutes, until the last attempt."""
     await world.settle()
     words = "spec.s3.path: there is no bucket 'mybucket'"
@@ -220,7 +220,9 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
-async def test_a_job_without_a_message_is_reported_in_the_words_of_kubernetes(world: World) -> None:
+async def test_a_job_without_a_message_is_reported_with_the_message_of_kubernetes(
+    world: World,
+) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded", message="too many tries")
     await world.settle()
@@ -398,9 +400,7 @@ async def test_a_job_created_just_before_an_edit_wrote_beside_the_next_one(
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_a_node_that_does_not_answer_was_waited_for_silently(
-    world: World, gone: bool
-) -> None:
+async def test_a_wait_for_an_unreachable_node_was_not_reported(world: World, gone: bool) -> None:
     world.declare(deletionPolicy="Delete")
     await world.settle()
     world.run_pod()
@@ -493,7 +493,7 @@ async def test_a_bad_spec_is_reported_with_its_field_and_creates_nothing(
     assert world.jobs() == []
 
 
-async def test_a_write_that_the_api_server_refuses_is_reported(world: World) -> None:
+async def test_a_write_refused_by_the_api_server_is_reported(world: World) -> None:
     world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
 
     assert await world.settle() == 30.0
@@ -501,7 +501,7 @@ async def test_a_write_that_the_api_server_refuses_is_reported(world: World) -> 
     assert "exceeded quota" in world.condition()["message"]
 
 
-async def test_a_read_that_the_api_server_refuses_is_reported(world: World) -> None:
+async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> None:
     world.kube.failures["get Job"] = [Rejected('jobs "b" is forbidden', status=403)]
 
     assert await world.settle() == 30.0
@@ -526,7 +526,7 @@ async def outage(world: World) -> None:
     await fail_until_told(world, "patch EtcdBackup")
 
 
-async def test_a_stored_backup_was_reported_as_incomplete_for_good_after_an_outage(
+async def test_a_stored_backup_was_reported_as_incomplete_forever_after_an_outage(
     world: World,
 ) -> None:
     await made(world)
@@ -541,7 +541,7 @@ async def test_a_stored_backup_was_reported_as_incomplete_for_good_after_an_outa
     assert world.kube.calls == calls, "once said it costs nothing"
 
 
-async def test_a_backup_of_an_interval_was_reported_as_incomplete_until_the_next_run(
+async def test_a_periodic_backup_was_reported_as_incomplete_until_the_next_run(
     world: World,
 ) -> None:
     world.declare(backupPolicy={"backupIntervalInSecond": 1000})
@@ -556,7 +556,7 @@ async def test_a_backup_of_an_interval_was_reported_as_incomplete_until_the_next
     assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
 
 
-async def test_why_a_backup_had_failed_was_not_reported_any_more_after_an_outage(
+async def test_the_reason_of_a_failed_backup_was_lost_after_an_outage(
     world: World,
 ) -> None:
     await world.settle()
@@ -615,7 +615,7 @@ async def test_a_pod_that_cannot_start_is_reported(world: World) -> None:
     assert "Events of the Job" in world.condition()["message"]
 
 
-async def test_a_pod_that_never_started_is_reported_also_when_its_time_is_over(
+async def test_a_pod_that_never_started_is_still_reported_after_its_deadline(
     world: World,
 ) -> None:
     """Kubernetes deletes the pod then, and the Job's condition only mentions the time."""
@@ -640,7 +640,7 @@ class TestByTheNameOfACluster:
         assert world.condition()["reason"] == "ClusterNotFound"
         assert "'c'" in world.condition()["message"]
 
-    async def test_its_members_and_its_id_are_passed_to_the_job(self, world: World) -> None:
+    async def test_members_and_cluster_id_are_passed_to_the_job(self, world: World) -> None:
         cluster = cluster_body(3)
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
         members = {"ready": ["c-0", "c-3"], "unready": ["c-1"]}
@@ -709,7 +709,7 @@ class TestByTheNameOfACluster:
         ]
         assert told.client_secret == "c-operator-tls"
 
-    async def test_a_cluster_that_began_without_tls_is_connected_to_without(
+    async def test_a_cluster_created_without_tls_is_connected_to_without_tls(
         self, world: World
     ) -> None:
         """Its spec has no TLS field, and since then TLS has become the default."""
@@ -748,7 +748,7 @@ class TestAPrivateRegistry:
          {"etcdEndpoints": ["https://c-client:2379"]}],
         ids=["by name", "by endpoints"],
     )  # fmt: skip
-    async def test_its_pod_has_the_clusters_credentials_beside_its_own(
+    async def test_the_pod_of_a_backup_also_has_the_credentials_of_the_cluster(
         self, world: World, of: Json
     ) -> None:
         self.cluster(world)
@@ -757,7 +757,7 @@ class TestAPrivateRegistry:
 
         assert self.pulled(world, "b-backup-g1") == ["own", "both", "mirror"]
 
-    async def test_the_pod_that_deletes_what_is_stored_has_them_too(self, world: World) -> None:
+    async def test_the_pod_that_deletes_stored_files_has_them_too(self, world: World) -> None:
         self.cluster(world)
         world.declare(clusterRef={"name": "c"}, etcdEndpoints=None, deletionPolicy="Delete")
         await made(world)
@@ -769,7 +769,9 @@ class TestAPrivateRegistry:
 
         assert self.pulled(world, "b-backup-delete-g2") == ["mirror", "both"]
 
-    async def test_without_the_cluster_only_its_own_are_left(self, world: World) -> None:
+    async def test_without_the_cluster_the_pod_has_only_its_own_credentials(
+        self, world: World
+    ) -> None:
         world.declare(pod={"imagePullSecrets": [{"name": "own"}]})
         await world.settle()
 
@@ -782,7 +784,7 @@ class TestAtAnInterval:
         world.declare(backupPolicy={"backupIntervalInSecond": 3600, "maxBackups": 2})
         return world
 
-    async def test_the_first_comes_after_one_interval(self) -> None:
+    async def test_the_first_backup_comes_after_one_interval(self) -> None:
         world = await self.start()
 
         assert await world.settle() == pytest.approx(LONGEST_WAIT)
@@ -794,7 +796,7 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 1
 
-    async def test_the_next_comes_one_interval_after_this_began(self) -> None:
+    async def test_the_next_backup_comes_one_interval_after_the_start_of_this_one(self) -> None:
         world = await self.start()
         world.clock.now += 3600
         await world.settle()
@@ -810,7 +812,7 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 2
 
-    async def test_the_next_one_knows_which_was_verified_last(self) -> None:
+    async def test_the_next_backup_knows_which_one_was_verified_last(self) -> None:
         """It deletes old backups before it is verified itself."""
         world = await self.start()
         for number in range(2):
@@ -864,7 +866,7 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 3
 
-    async def test_a_timer_that_stood_still_while_its_machine_slept_is_late_by_minutes_only(
+    async def test_a_timer_that_stops_while_the_machine_sleeps_is_late_by_minutes_only(
         self,
     ) -> None:
         """Timers use a clock that stops during sleep, and intervals may be days long."""
@@ -873,7 +875,7 @@ class TestAtAnInterval:
 
         assert await world.settle() == pytest.approx(LONGEST_WAIT)
 
-    async def test_a_look_before_the_next_one_is_due_needs_no_request(self) -> None:
+    async def test_before_the_next_backup_is_due_no_request_is_sent(self) -> None:
         world = await self.start()
         await world.settle()
         world.kube.calls.clear()
@@ -891,7 +893,7 @@ class TestAtAnInterval:
         await world.settle()
         assert not world.kube.calls
 
-    async def test_a_long_one_is_not_overtaken_by_the_next(self) -> None:
+    async def test_a_long_backup_is_not_overtaken_by_the_next(self) -> None:
         world = await self.start()
         world.clock.now += 3600
         await world.settle()
@@ -913,7 +915,7 @@ class TestAtAnInterval:
 
         assert len(world.jobs()) == 2
 
-    async def test_an_operator_that_dies_after_creating_the_job_creates_no_second(self) -> None:
+    async def test_an_operator_that_dies_after_creating_the_job_creates_no_second_one(self) -> None:
         world = await self.start()
         world.clock.now += 3600
         # The Job is created, and the operator dies before that is recorded.
@@ -924,7 +926,7 @@ class TestAtAnInterval:
         assert len(world.jobs()) == 1
         assert world.kube.calls["create Job"] == 1
 
-    async def test_waiting_needs_no_request(self) -> None:
+    async def test_waiting_for_a_job_needs_no_request(self) -> None:
         world = await self.start()
         await world.settle()
         calls = world.kube.calls.copy()
@@ -973,7 +975,7 @@ class TestWithTheObject:
         assert self.finalizers(world) == ["etcd.database.coreos.com/stored-backup"]
         assert world.jobs() == []
 
-    async def test_what_is_stored_is_deleted_before_the_object(self, world: World) -> None:
+    async def test_stored_files_are_deleted_before_the_object(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
@@ -1058,7 +1060,7 @@ class TestWithTheObject:
         told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
         assert told.also == also
 
-    async def test_what_an_interval_has_stored_is_found_by_its_path(self, world: World) -> None:
+    async def test_files_of_a_periodic_backup_are_found_by_their_path(self, world: World) -> None:
         policy = {"backupIntervalInSecond": 60}
         world.declare(deletionPolicy="Delete", backupPolicy=policy)
         body = parse_backup(world.kube.live(ETCD_BACKUPS, "b"))
@@ -1106,7 +1108,7 @@ class TestWithTheObject:
         await world.settle()
         return uid
 
-    async def test_a_failed_deletion_is_tried_again(self, world: World) -> None:
+    async def test_a_failed_deletion_is_retried(self, world: World) -> None:
         """Correcting the credentials in the Secret had no effect, and the object stayed for
         good."""
         uid = await self.failed(world)
@@ -1123,7 +1125,7 @@ class TestWithTheObject:
         await world.settle()
         assert not self.finalizers(world)
 
-    async def test_an_edit_tries_it_again_at_once(self, world: World) -> None:
+    async def test_an_edit_retries_a_failed_deletion_at_once(self, world: World) -> None:
         await self.failed(world)
         body = world.kube.live(ETCD_BACKUPS, "b")
         body["spec"]["s3"]["awsSecret"] = "mended"
@@ -1158,7 +1160,7 @@ class TestWithTheObject:
 
         assert not self.finalizers(world)
 
-    async def test_if_the_role_is_deleted_first_the_way_out_is_logged_once(
+    async def test_if_the_role_is_deleted_first_the_remedy_is_logged_once(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
         """As when the namespace of both is deleted: not even the status can be written."""
@@ -1207,7 +1209,7 @@ class TestWithTheObject:
         assert self.finalizers(world) == ["other/one"]
 
 
-async def test_the_end_is_an_event(world: World) -> None:
+async def test_the_end_of_a_backup_is_an_event(world: World) -> None:
     await made(world)
 
     assert any(kind == EVENTS for kind, *_ in world.kube.objects)
@@ -1232,7 +1234,7 @@ class TestBroughtBack:
         [told] = [one["value"] for one in container["env"] if one["name"] == order.VARIABLE]
         return order.parse(told)
 
-    async def test_an_object_that_was_deleted_and_applied_again_is_told_apart_from_a_new_one(
+    async def test_an_object_deleted_and_applied_again_is_distinguished_from_a_new_one(
         self, world: World
     ) -> None:
         await world.settle()

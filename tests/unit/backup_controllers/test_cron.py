@@ -91,7 +91,7 @@ BERLIN, SPRING, AUTUMN = "Europe/Berlin", "2026-03-29T00:00", "2026-10-25T00:00"
         ),
     ],
 )
-def test_what_a_clock_skips_or_repeats_comes_once(
+def test_a_time_that_the_clock_skips_or_repeats_occurs_once(
     cron: str, zone: str, after: str, until: str, expected: list[str]
 ) -> None:
     assert moments(cron, zone, after, until) == expected
@@ -128,7 +128,7 @@ def test_what_a_clock_skips_or_repeats_comes_once(
     before=st.integers(0, 86400),
     cuts=st.lists(st.integers(0, 2 * 86400), max_size=8),
 )
-def test_looking_in_pieces_finds_what_looking_at_once_finds(
+def test_a_search_in_several_steps_finds_the_same_times_as_one_search(
     cron: str, zone: str, day: str, before: int, cuts: list[int]
 ) -> None:
     """However often an operator looks, and wherever it begins, it finds the same times in order."""
@@ -143,7 +143,7 @@ def test_looking_in_pieces_finds_what_looking_at_once_finds(
     assert all(one % 60 == 0 for one in whole)
 
 
-def test_what_is_due_is_counted_and_the_latest_is_told() -> None:
+def test_due_runs_are_counted_and_the_latest_is_returned() -> None:
     calendar = Calendar("*/5 * * * *", "UTC")
     noon = at("2026-01-01T12:00")
 
@@ -164,18 +164,18 @@ def test_what_is_due_is_counted_and_the_latest_is_told() -> None:
         ("17 3 29 2 *", 60),
     ],
 )
-def test_how_often_there_is_a_run(cron: str, minutes: int) -> None:
+def test_the_interval_between_runs_is_known(cron: str, minutes: int) -> None:
     assert Calendar(cron, BERLIN).period == minutes * 60
 
 
-def test_years_away_are_not_gone_through_minute_by_minute() -> None:
+def test_a_gap_of_years_is_not_searched_minute_by_minute() -> None:
     calendar = Calendar("* * * * *", BERLIN)
     end = at("2026-06-01T12:00")
 
     assert calendar.due(at("2016-01-01"), end + 30) == Due(end, MOST_COUNTED, end - 60)
 
 
-def test_the_newest_of_many_are_found_however_rare() -> None:
+def test_the_latest_of_many_missed_runs_are_found_even_if_rare() -> None:
     calendar = Calendar("0 0 1 * *", "UTC")
 
     due = calendar.due(at("1900-01-01"), at("2026-06-15"))
@@ -186,12 +186,12 @@ def test_the_newest_of_many_are_found_however_rare() -> None:
 @pytest.mark.parametrize(
     "cron", ["60 * * * *", "5-3 * * * *", "* * 31 2 *", "*/0 * * * *", "a * * * *", "* * * * mon-8"]
 )
-def test_what_is_no_cron_is_refused_by_its_field(cron: str) -> None:
+def test_an_invalid_cron_expression_is_refused_with_its_field(cron: str) -> None:
     with pytest.raises(RefusedSchedule, match=r"spec\.schedule: bad (minute|day|month)"):
         Calendar(cron, "UTC")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "", "Europe", "CET/"])
-def test_what_is_no_zone_is_refused_by_its_field(zone: str) -> None:
+def test_an_invalid_time_zone_is_refused_with_its_field(zone: str) -> None:
     with pytest.raises(RefusedSchedule, match=r"spec\.timeZone: there is no time zone"):
         Calendar("* * * * *", zone)

@@ -38,12 +38,12 @@ def pod(container: str, reason: str = "ImagePullBackOff") -> dict[str, Any]:
 
 @pytest.mark.parametrize("container", ["backup", "fetch", "finish", "prepare"])
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImagePull", "InvalidImageName"])
-def test_its_own_containers_wait_for_it(container: str, reason: str) -> None:
+def test_a_container_with_the_operator_s_image_waits_for_it(container: str, reason: str) -> None:
     assert is_unpullable(job(), pod(container, reason), NEW)
 
 
 @pytest.mark.parametrize("container", ["etcd", "etcdutl"])
-def test_etcds_image_is_not_the_operators(container: str) -> None:
+def test_the_image_of_etcd_is_not_the_operators(container: str) -> None:
     assert not is_unpullable(job(), pod(container), NEW)
 
 
@@ -58,7 +58,7 @@ def test_etcds_image_is_not_the_operators(container: str) -> None:
     ],
     ids=["the same image", "made by an older operator", "no pod", "it starts", "over"],
 )
-def test_what_is_not_recreated(other: Any) -> None:
+def test_other_pods_and_jobs_are_not_recreated(other: Any) -> None:
     assert not is_unpullable(*other, NEW)
 
 
@@ -138,7 +138,7 @@ def _seen(found: Job) -> restores.ObservedRestore:
     )
 
 
-def test_a_recovery_waited_for_that_image() -> None:
+def test_a_recovery_waited_for_an_image_that_the_operator_no_longer_has() -> None:
     world = raised()
     world.job_runs = False
     world.apply(drive_until(world, CreateJob))
@@ -152,7 +152,7 @@ def test_a_recovery_waited_for_that_image() -> None:
     assert drive(world) == Settled()
 
 
-def test_a_restore_waited_for_that_image() -> None:
+def test_a_restore_waited_for_an_image_that_the_operator_no_longer_has() -> None:
     world = born()
     world.job_runs = False
     drive(world, idle=2)

@@ -108,7 +108,7 @@ def world() -> World:
     return World()
 
 
-async def test_a_deleted_cluster_is_recreated_from_what_was_recorded(world: World) -> None:
+async def test_a_deleted_cluster_is_recreated_from_the_recorded_spec(world: World) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -148,7 +148,7 @@ async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(
     assert made["bootstrap"]["restore"]["s3"] == S3
 
 
-async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> None:
+async def test_without_a_version_in_the_spec_the_one_that_ran_is_restored(world: World) -> None:
     """The operator's default may have changed since, and may not be able to read the data."""
     await world.settle()
     world.end(Described({"size": 3}, "3.5.32", 42))
@@ -180,7 +180,7 @@ async def test_an_existing_cluster_is_never_touched(world: World) -> None:
     assert "succeeded" not in world.status
 
 
-async def test_once_it_has_succeeded_it_does_not_act_again(world: World) -> None:
+async def test_a_restore_that_has_succeeded_does_not_act_again(world: World) -> None:
     """If the cluster is deleted later, it must not come back by itself with old data."""
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
@@ -216,7 +216,7 @@ async def test_kubectl_waited_for_ever_for_a_restore_that_was_edited_once_it_was
     assert world.kube.calls == calls, "once said it costs nothing"
 
 
-async def test_the_job_only_reads(world: World) -> None:
+async def test_the_job_only_describes_the_backup(world: World) -> None:
     await world.settle()
 
     job = world.kube.live(JOBS, "c-backup-d1")
@@ -226,7 +226,7 @@ async def test_the_job_only_reads(world: World) -> None:
     assert job["metadata"]["ownerReferences"][0]["kind"] == "EtcdRestore"
 
 
-async def test_what_is_missing_is_reported_while_it_is_tried_again(world: World) -> None:
+async def test_a_missing_object_is_reported_while_the_restore_is_retried(world: World) -> None:
     await world.settle()
     failure = Failure("NoManifest", "spec.s3.path: there is no 'etcd.backup.manifest.json'")
     world.end(failure, kind="")
@@ -246,7 +246,7 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert await world.settle() is None
 
 
-async def test_a_node_that_does_not_answer_was_waited_for_silently(world: World) -> None:
+async def test_a_wait_for_an_unreachable_node_was_not_reported(world: World) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42), kind="")
     for kind, name in ((JOBS, "c-backup-d1"), (PODS, "p-c-backup-d1")):
@@ -259,7 +259,7 @@ async def test_a_node_that_does_not_answer_was_waited_for_silently(world: World)
     assert "kubectl delete pod p-c-backup-d1 " in world.condition()["message"]
 
 
-async def test_a_job_whose_pod_was_gone_before_it_was_noticed_ended_it_for_good(
+async def test_a_job_whose_pod_was_gone_too_early_ended_the_restore_for_good(
     world: World,
 ) -> None:
     """Its node was drained between the end of the pod and the next look."""
@@ -277,7 +277,7 @@ async def test_a_job_whose_pod_was_gone_before_it_was_noticed_ended_it_for_good(
     assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["size"] == 3
 
 
-async def test_a_job_of_another_owner_was_reported_without_a_way_out(world: World) -> None:
+async def test_a_job_of_another_owner_was_reported_without_a_remedy(world: World) -> None:
     metadata = {"namespace": "default", "name": "c-backup-d1"}
     world.kube.put(JOBS, {"metadata": metadata})
 
@@ -288,7 +288,7 @@ async def test_a_job_of_another_owner_was_reported_without_a_way_out(world: Worl
     assert world.kube.calls["delete Job"] == 0
 
 
-async def test_an_edit_of_the_spec_is_another_attempt(world: World) -> None:
+async def test_an_edit_of_the_spec_starts_another_attempt(world: World) -> None:
     """The earlier Job has failed for good, and only knows the earlier spec."""
     await world.settle()
     world.end(Failure("NoClusterRecorded", "spec.s3.path: nobody knows"), kind="Failed")
@@ -305,7 +305,7 @@ async def test_an_edit_of_the_spec_is_another_attempt(world: World) -> None:
     assert made["spec"]["bootstrap"]["restore"]["s3"] == other
 
 
-async def test_an_edit_while_the_api_server_refuses_does_not_end_it(world: World) -> None:
+async def test_an_edit_while_the_api_server_refuses_does_not_end_the_restore(world: World) -> None:
     await world.settle()
     world.end(Failure("NoClusterRecorded", "spec.s3.path: nobody knows"), kind="Failed")
     await world.settle()
@@ -317,7 +317,9 @@ async def test_an_edit_while_the_api_server_refuses_does_not_end_it(world: World
     assert world.condition()["reason"] == "Reading"
 
 
-async def test_what_a_human_has_to_do_for_the_cluster_is_reported_here_too(world: World) -> None:
+async def test_what_a_human_must_do_for_the_cluster_is_reported_on_the_restore_too(
+    world: World,
+) -> None:
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
@@ -356,7 +358,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("record", BEGUN.values(), ids=BEGUN)
-async def test_a_cluster_that_began_otherwise_was_reported_as_restored(
+async def test_a_cluster_not_created_from_the_backup_was_reported_as_restored(
     world: World, record: Bootstrap
 ) -> None:
     await begins_by(world, record)
@@ -366,7 +368,7 @@ async def test_a_cluster_that_began_otherwise_was_reported_as_restored(
     assert world.status["succeeded"] is False
 
 
-async def test_a_cluster_that_was_filled_from_the_backup_is_restored(world: World) -> None:
+async def test_a_cluster_created_from_the_backup_is_reported_as_restored(world: World) -> None:
     await begins_by(world, FILLED)
 
     assert world.status["succeeded"] is True
@@ -381,7 +383,7 @@ async def test_a_refused_cluster_is_reported(world: World) -> None:
     assert "1 to 7" in world.condition()["message"]
 
 
-async def test_a_read_that_the_api_server_refuses_is_reported(world: World) -> None:
+async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> None:
     world.kube.failures["get EtcdCluster"] = [Rejected("c is forbidden", status=403)]
 
     assert await world.settle() == 30.0
@@ -400,7 +402,7 @@ async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: Worl
     assert world.condition()["reason"] == "Reading"
 
 
-async def test_a_namespace_that_is_being_deleted_is_no_failure(world: World) -> None:
+async def test_a_namespace_that_is_being_deleted_does_not_fail_the_restore(world: World) -> None:
     words = "unable to create: namespace default is being terminated"
     world.kube.failures["create Job"] = [Rejected(words, status=403)]
 
@@ -408,7 +410,7 @@ async def test_a_namespace_that_is_being_deleted_is_no_failure(world: World) -> 
     assert not world.kube.live(ETCD_RESTORES, "c").get("status")
 
 
-async def test_another_name_than_its_own_is_refused(world: World) -> None:
+async def test_a_restore_with_another_name_than_its_cluster_is_refused(world: World) -> None:
     body = world.kube.live(ETCD_RESTORES, "c")
     body["spec"] = SPEC | {"etcdCluster": {"name": "other"}}
     world.kube.put(ETCD_RESTORES, body)
@@ -447,7 +449,7 @@ class TestABackupByName:
         environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
         return order.parse(environment[0]["value"]).store
 
-    async def test_the_cluster_is_made_from_what_it_has_stored(self, world: World) -> None:
+    async def test_the_cluster_is_created_from_the_files_of_the_backup(self, world: World) -> None:
         world.kube.put(ETCD_BACKUPS, backup())
         await world.settle()
         assert self.told(world) == STORED
@@ -456,7 +458,7 @@ class TestABackupByName:
 
         assert parse_cluster(world.kube.live(ETCD_CLUSTERS, "c")).restore == STORED
 
-    async def test_the_column_of_the_store_says_what_it_was_found_in(self, world: World) -> None:
+    async def test_the_store_column_shows_where_the_backup_is_stored(self, world: World) -> None:
         await world.settle()
         assert "backupStorageType" not in world.status
         world.kube.put(ETCD_BACKUPS, backup())
@@ -471,7 +473,7 @@ class TestABackupByName:
         assert world.status["succeeded"] is True
         assert world.status["backupStorageType"] == "S3"
 
-    async def test_the_column_of_the_store_follows_an_edit(self, world: World) -> None:
+    async def test_the_store_column_follows_an_edit(self, world: World) -> None:
         world.kube.put(ETCD_BACKUPS, backup())
         await world.settle()
         world.edit({**BY_NAME, "backupRef": {"name": "another"}})
@@ -479,7 +481,7 @@ class TestABackupByName:
         assert "backupStorageType" not in world.status
 
     @pytest.mark.parametrize("then", ["deleted", "changed", "failed"])
-    async def test_what_becomes_of_it_in_the_middle_is_no_matter(
+    async def test_a_backup_that_changes_during_the_restore_does_not_affect_it(
         self, world: World, then: str
     ) -> None:
         """The Job's order is its record, and after that the cluster's own spec."""
@@ -509,7 +511,7 @@ class TestABackupByName:
             ({"location": ""}, "False", "status.location"),
         ],
     )
-    async def test_what_is_awaited_is_told_and_nothing_is_made(
+    async def test_a_missing_backup_is_reported_and_nothing_is_created(
         self, world: World, found: Any, status: str, words: str
     ) -> None:
         if found is not None:
@@ -527,7 +529,9 @@ class TestABackupByName:
         await world.settle()
         assert self.told(world) == STORED
 
-    async def test_a_cluster_that_is_there_comes_first(self, world: World) -> None:
+    async def test_an_existing_cluster_is_reported_before_a_missing_backup(
+        self, world: World
+    ) -> None:
         """No backup should be needed to learn that nothing is done with it."""
         metadata = {"namespace": "default", "name": "c"}
         world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
@@ -543,7 +547,7 @@ class TestABackupByName:
 
         assert "does not exist" in world.condition()["message"]
 
-    async def test_a_job_that_says_no_store_is_no_record(self, world: World) -> None:
+    async def test_a_job_that_names_no_store_is_unreadable(self, world: World) -> None:
         """The EtcdBackup may have stored another backup by now."""
         world.kube.put(ETCD_BACKUPS, backup())
         await world.settle()
@@ -585,21 +589,21 @@ class TestAPrivateRegistry:
         return said | {"resources": container["resources"]} == self.OWN
 
     @pytest.mark.parametrize("spec", [SPEC, BY_NAME], ids=["by place", "by name"])
-    async def test_a_restore_says_where_its_pod_runs_and_by_what_it_is_pulled(
+    async def test_a_restore_sets_the_placement_and_pull_secrets_of_its_pod(
         self, spec: Json
     ) -> None:
         others = {key: [] if isinstance(value, list) else {} for key, value in self.OWN.items()}
 
         assert self.is_own(await self.pod({**spec, "pod": self.OWN}, others))
 
-    async def test_what_it_does_not_say_is_as_with_the_backup_that_it_names(self) -> None:
+    async def test_omitted_settings_are_those_of_the_named_backup(self) -> None:
         assert self.is_own(await self.pod(BY_NAME, self.OWN))
         partly = {"imagePullSecrets": [{"name": "another"}]}
         pod = await self.pod({**BY_NAME, "pod": partly}, self.OWN)
         assert pod["imagePullSecrets"] == [{"name": "another"}]
         assert pod["nodeSelector"] == {"disk": "ssd"}
 
-    async def test_the_labels_of_the_backups_pods_are_not_its(self) -> None:
+    async def test_the_labels_of_the_backups_pods_are_not_inherited(self) -> None:
         """They tell the user's own budgets and policies whose pod it is."""
         world = World()
         world.kube.put(ETCD_RESTORES, world.kube.live(ETCD_RESTORES, "c") | {"spec": BY_NAME})
@@ -611,7 +615,7 @@ class TestAPrivateRegistry:
         described = world.kube.live(JOBS, "c-backup-d1")["spec"]["template"]["metadata"]
         assert "team" not in {*described["labels"], *described["annotations"]}
 
-    async def test_a_place_that_is_none_is_refused_by_its_field(self) -> None:
+    async def test_an_invalid_placement_is_refused_with_its_field(self) -> None:
         world = World()
         world.edit({**BY_NAME, "pod": {"tolerations": ["all"]}})
         await world.settle()
@@ -641,7 +645,9 @@ class TestInPlace:
         restore = {"uid": "uid-r", "generation": 2, "state": state, "message": message} | said
         world.serve(restore={key: one for key, one in restore.items() if one is not None})
 
-    async def test_it_holds_and_names_the_id_and_the_field(self, world: World) -> None:
+    async def test_without_confirmation_it_waits_and_names_the_id_and_the_field(
+        self, world: World
+    ) -> None:
         assert await world.settle() == 30.0
 
         told = world.condition()
@@ -649,13 +655,13 @@ class TestInPlace:
         assert f'set spec.replace.clusterID to "{self.ID}"' in told["message"]
 
     @pytest.mark.parametrize("spec", [SPEC, BY_NAME], ids=["by place", "by name"])
-    async def test_the_column_of_the_store_is_filled(self, world: World, spec: Json) -> None:
+    async def test_the_store_column_is_set(self, world: World, spec: Json) -> None:
         world.kube.put(ETCD_BACKUPS, backup())
         world.edit({**spec, "replace": {"clusterID": self.ID}})
         await world.settle()
         assert world.status["backupStorageType"] == "S3"
 
-    async def test_another_id_is_refused(self, world: World) -> None:
+    async def test_the_id_of_another_cluster_is_refused(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         assert await world.settle() == 30.0
 
@@ -665,7 +671,9 @@ class TestInPlace:
         assert self.ID in told["message"]
         assert "succeeded" not in world.status
 
-    async def test_no_cluster_is_made_by_a_word_to_replace_one(self, world: World) -> None:
+    async def test_a_confirmed_replacement_does_not_create_a_missing_cluster(
+        self, world: World
+    ) -> None:
         world.kube.remove(ETCD_CLUSTERS, "default", "c")
         self.confirm(world)
         await world.settle()
@@ -673,7 +681,7 @@ class TestInPlace:
         assert world.condition()["reason"] == "ClusterNotFound"
         assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
 
-    async def test_what_the_cluster_reports_is_passed_on(self, world: World) -> None:
+    async def test_the_report_of_the_cluster_is_passed_on(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Working", "waiting for Job c-restore")
         assert await world.settle() == 2.0
@@ -682,7 +690,7 @@ class TestInPlace:
         assert (told["reason"], told["status"]) == ("Restoring", "Unknown")
         assert "Job c-restore" in told["message"]
 
-    async def test_the_right_id_is_not_called_wrong_while_the_cluster_has_yet_to_be_looked_at(
+    async def test_the_right_id_is_not_refused_before_the_cluster_was_observed(
         self, world: World
     ) -> None:
         self.confirm(world)
@@ -693,7 +701,9 @@ class TestInPlace:
             "EtcdCluster c has not begun the restore yet"
         )
 
-    async def test_what_keeps_it_is_told_and_may_end(self, world: World) -> None:
+    async def test_the_reason_for_waiting_is_reported_and_the_restore_is_not_over(
+        self, world: World
+    ) -> None:
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")
         assert await world.settle() == 2.0
@@ -744,9 +754,7 @@ class TestInPlace:
 
         assert "succeeded" not in world.status
 
-    async def test_a_held_restore_replaced_months_later_what_was_written_since(
-        self, world: World
-    ) -> None:
+    async def test_a_held_restore_replaced_newer_data_months_later(self, world: World) -> None:
         """A cluster of seven became one of five, and nobody remembered the restore."""
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")
@@ -759,7 +767,7 @@ class TestInPlace:
         assert world.status["reason"].startswith("all 7 are used. This has not changed for a day")
 
     @pytest.mark.parametrize("waits", ["Working", "unseen", "ClusterNotFound", "ClusterChanged"])
-    async def test_a_restore_that_waited_in_vain_replaced_months_later_what_was_written_since(
+    async def test_a_restore_that_waited_in_vain_replaced_newer_data_months_later(
         self, world: World, waits: str
     ) -> None:
         """No node had room for its Job's pod, its EtcdBackup had not succeeded, or the cluster with
@@ -782,7 +790,7 @@ class TestInPlace:
             in world.status["reason"]
         )
 
-    async def test_a_restore_that_waited_for_a_node_waited_without_end(self, world: World) -> None:
+    async def test_a_restore_that_waited_for_a_node_was_never_given_up(self, world: World) -> None:
         """Whenever a node was added or removed the message changed, and the day began again."""
         self.confirm(world)
         for hour in range(25):
@@ -793,7 +801,7 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
 
-    async def test_a_restore_that_was_edited_while_its_cluster_was_not_looked_at_waited_without_end(
+    async def test_a_restore_edited_while_its_cluster_was_not_observed_was_never_given_up(
         self, world: World
     ) -> None:
         """The spec of the EtcdCluster was refused, and its status stays as it was until that
@@ -812,7 +820,7 @@ class TestInPlace:
         assert world.status["reason"].startswith("the cluster has not seen the edited spec")
 
     @pytest.mark.parametrize("waits", ["Held", "Working"])
-    async def test_an_api_server_that_fails_now_and_then_started_another_day_each_time(
+    async def test_each_short_outage_of_the_api_server_restarted_the_day_of_waiting(
         self, world: World, waits: str
     ) -> None:
         """Something broke for a minute every night, and the restore was never given up."""
@@ -830,7 +838,7 @@ class TestInPlace:
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
         assert world.status["reason"].startswith("all 7 are used. This has not changed for a day")
 
-    async def test_waiting_for_something_else_starts_another_day(self, world: World) -> None:
+    async def test_a_different_reason_to_wait_starts_another_day(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         await world.settle()
         world.clock.now += GIVE_UP_SECONDS - 1
@@ -841,7 +849,7 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c"))
 
-    async def test_an_edit_after_it_was_given_up_is_tried(self, world: World) -> None:
+    async def test_an_edit_after_giving_up_is_tried(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")
         await world.settle()
@@ -872,7 +880,7 @@ class TestInPlace:
         assert await world.settle() == 30.0
         assert "succeeded" not in world.status
 
-    async def test_what_is_held_after_it_took_over_is_not_given_up(self, world: World) -> None:
+    async def test_a_restore_held_after_the_takeover_is_not_given_up(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Held", "spec.paused is true", generation=None)
         await world.settle()
@@ -881,7 +889,7 @@ class TestInPlace:
         assert await world.settle() == 2.0
         assert "succeeded" not in world.status
 
-    async def test_a_failure_ends_it_and_says_what_is_left(self, world: World) -> None:
+    async def test_a_failure_ends_the_restore_and_reports_what_is_left(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Failed", "refused: etcd's hash")
         assert await world.settle() is None
@@ -889,7 +897,9 @@ class TestInPlace:
         assert world.status["succeeded"] is False
         assert "keeps the data that it has" in world.status["reason"]
 
-    async def test_a_failure_of_an_earlier_spec_does_not_end_it(self, world: World) -> None:
+    async def test_a_failure_of_an_earlier_spec_does_not_end_the_restore(
+        self, world: World
+    ) -> None:
         self.confirm(world)
         self.tell(world, "Failed", generation=1)
         assert await world.settle() == 2.0
@@ -904,7 +914,7 @@ class TestInPlace:
 
         assert "succeeded" not in world.status
 
-    async def test_it_succeeds_once_the_cluster_serves(self, world: World) -> None:
+    async def test_a_restore_succeeds_once_the_cluster_serves(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Done", generation=None, clusterID="00000000000000cd")
         cluster = world.kube.live(ETCD_CLUSTERS, "c")
@@ -919,7 +929,7 @@ class TestInPlace:
         assert world.status["succeeded"] is True
         assert "00000000000000cd" in world.condition()["message"]
 
-    async def test_the_result_of_another_restore_is_not_its_success(self, world: World) -> None:
+    async def test_the_result_of_another_restore_does_not_count(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Done", uid="uid-other", generation=None)
         await world.settle()

@@ -144,7 +144,7 @@ def world() -> World:
     return world
 
 
-async def test_a_run_is_one_etcdbackup(world: World) -> None:
+async def test_a_run_creates_one_etcdbackup(world: World) -> None:
     await world.until("02:59:59")
     assert world.backups() == []
     await world.until("03:00:00")
@@ -174,7 +174,7 @@ async def test_a_run_is_one_etcdbackup(world: World) -> None:
     ]
 
 
-async def test_news_of_a_run_reach_the_queue_of_backups(world: World) -> None:
+async def test_a_new_run_reaches_the_queue_of_backups(world: World) -> None:
     """A backup that is put into the store directly is no news when the watch reports it, and would
     never be started."""
     await world.until("02:59:59")
@@ -187,7 +187,7 @@ async def test_news_of_a_run_reach_the_queue_of_backups(world: World) -> None:
     assert world.kube.store.keys(ETCD_BACKUPS) == []
 
 
-async def test_what_the_operator_itself_writes_of_a_run_is_seen_soon(world: World) -> None:
+async def test_a_status_of_a_run_written_by_the_operator_is_noticed_soon(world: World) -> None:
     world.declare(schedule="0 * * * *")
     await world.until("03:00:00")
 
@@ -198,7 +198,7 @@ async def test_what_the_operator_itself_writes_of_a_run_is_seen_soon(world: Worl
     assert after > 60
 
 
-async def test_between_runs_it_costs_nothing(world: World) -> None:
+async def test_between_runs_no_request_is_sent(world: World) -> None:
     world.declare(schedule="0 * * * *")
     await world.runs("03:00")
     calls = world.kube.calls.copy()
@@ -248,14 +248,14 @@ class TestAfterAClockThatWasAhead:
         assert world.condition()["reason"] == "Stored"
         assert world.gauge("last_run_succeeded") == 1
 
-    async def test_a_run_that_is_missed_was_reported_as_a_success(self, world: World) -> None:
+    async def test_a_missed_run_was_reported_as_a_success(self, world: World) -> None:
         await self.been_ahead(world)
         await world.until("03:02:00")
 
         assert world.condition()["reason"] == "StillRunning"
         assert world.gauge("last_run_succeeded") == 0
 
-    async def test_the_last_success_lay_in_the_future(self, world: World) -> None:
+    async def test_the_last_success_was_in_the_future(self, world: World) -> None:
         """No alert by age was ever raised."""
         await self.been_ahead(world)
         await world.runs("03:01", good=False)
@@ -265,7 +265,7 @@ class TestAfterAClockThatWasAhead:
             assert (world.gauge(one) or 0) <= world.clock.now
 
 
-async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World) -> None:
+async def test_an_annotation_altered_by_hand_stopped_all_runs(world: World) -> None:
     """Its text was copied into the status, which the API server refused because it was too long for
     a time."""
     await world.runs("03:00")
@@ -278,7 +278,7 @@ async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World
     assert listed["scheduledTime"] == "2026-11-21T03:00:00Z"
 
 
-async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:
+async def test_jitter_delays_the_run_but_not_its_scheduled_time(world: World) -> None:
     world.declare(jitterSeconds=50)
     later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
     assert 0 < later < 50
@@ -291,7 +291,7 @@ async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None
     assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
 
 
-async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: World) -> None:
+async def test_without_jitter_in_the_spec_a_run_starts_with_a_small_delay(world: World) -> None:
     world.declare(jitterSeconds=None, schedule="0 * * * *")
     schedule = parse_schedule(world.kube.live(ETCD_SCHEDULES, "s"))
     later = jitter(with_default_jitter(schedule, 3600))
@@ -305,7 +305,7 @@ async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: 
     assert world.backups() == ["03:00"]
 
 
-async def test_an_operator_that_begins_shortly_before_a_run_makes_it_in_time(world: World) -> None:
+async def test_an_operator_started_shortly_before_a_run_starts_it_in_time(world: World) -> None:
     world.declare(jitterSeconds=600, schedule="0 * * * *", startingDeadlineSeconds=10)
     later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
     assert later > 20
@@ -325,7 +325,7 @@ async def test_an_operator_that_begins_shortly_before_a_run_makes_it_in_time(wor
         ("apply EtcdBackupSchedule/status", ["03:00"]),
     ],
 )
-async def test_an_operator_that_dies_in_between_makes_it_exactly_once(
+async def test_an_operator_that_dies_during_a_run_creates_exactly_one_backup(
     world: World, call: str, made: list[str]
 ) -> None:
     await world.until("02:59:59")
@@ -344,7 +344,7 @@ async def test_an_operator_that_dies_in_between_makes_it_exactly_once(
     assert world.status["missedRuns"] == 0
 
 
-async def test_a_watch_that_lags_makes_no_second_one(world: World) -> None:
+async def test_a_lagging_watch_causes_no_second_backup(world: World) -> None:
     await world.until("02:59:59")
     world.clock.now += 1
     predecessor = World()
@@ -364,7 +364,7 @@ async def test_a_watch_that_lags_makes_no_second_one(world: World) -> None:
     assert world.status["missedRuns"] == 0
 
 
-async def test_while_one_goes_on_the_next_is_missed_and_it_says_so(world: World) -> None:
+async def test_a_run_due_while_another_is_running_is_missed_and_reported(world: World) -> None:
     await world.until("03:02:00")
 
     assert world.backups() == ["03:00"]
@@ -380,7 +380,7 @@ async def test_while_one_goes_on_the_next_is_missed_and_it_says_so(world: World)
     assert world.condition()["reason"] == "Running"
 
 
-async def test_while_it_is_suspended_runs_are_missed_and_not_made_up_for(world: World) -> None:
+async def test_runs_during_a_suspension_are_missed_and_not_made_up_for(world: World) -> None:
     world.declare(suspend=True)
     await world.until("03:02:30")
     assert (world.backups(), world.status["missedRuns"]) == ([], 3)
@@ -394,7 +394,9 @@ async def test_while_it_is_suspended_runs_are_missed_and_not_made_up_for(world: 
     assert (world.backups(), world.status["missedRuns"]) == (["03:03"], 3)
 
 
-async def test_an_operator_that_was_away_makes_one_up_for_all(world: World) -> None:
+async def test_after_downtime_of_the_operator_one_run_replaces_all_missed_ones(
+    world: World,
+) -> None:
     await world.runs("03:00")
     world.clock.now += 600
     world.begin()
@@ -407,7 +409,7 @@ async def test_an_operator_that_was_away_makes_one_up_for_all(world: World) -> N
     assert event["message"].startswith("9 runs were missed")
 
 
-async def test_a_status_that_somebody_emptied_makes_nothing_again(world: World) -> None:
+async def test_an_emptied_status_repeats_no_run(world: World) -> None:
     await world.runs("03:00", "03:01")
     body = world.kube.live(ETCD_SCHEDULES, "s")
     world.kube.put(ETCD_SCHEDULES, body | {"status": {}})
@@ -440,7 +442,9 @@ class TestWhatIsBeingRestored:
         await world.runs("03:01")
 
     @pytest.mark.parametrize("how", SOURCES)
-    async def test_by_an_etcdrestore_stays_until_that_is_over(self, world: World, how: str) -> None:
+    async def test_a_backup_named_by_an_etcdrestore_is_kept_until_that_is_over(
+        self, world: World, how: str
+    ) -> None:
         world.declare(retention={"count": 1})
         await world.runs("03:00")
         spec = {"etcdCluster": {"name": "c"}, **self.source(world, how, "backupStorageType")}
@@ -456,7 +460,9 @@ class TestWhatIsBeingRestored:
         assert not self.is_kept(world)
 
     @pytest.mark.parametrize("how", SOURCES)
-    async def test_by_a_new_cluster_stays_until_that_serves(self, world: World, how: str) -> None:
+    async def test_a_backup_named_by_a_new_cluster_is_kept_until_that_serves(
+        self, world: World, how: str
+    ) -> None:
         world.declare(retention={"count": 1})
         await world.runs("03:00")
         spec = {"size": 3, "bootstrap": {"restore": self.source(world, how, "storageType")}}
@@ -470,7 +476,9 @@ class TestWhatIsBeingRestored:
         await world.settle()
         assert not self.is_kept(world)
 
-    async def test_in_another_namespace_is_another_backup(self, world: World) -> None:
+    async def test_a_backup_of_that_name_in_another_namespace_is_not_kept(
+        self, world: World
+    ) -> None:
         world.declare(retention={"count": 1})
         await world.runs("03:00")
         spec = {"etcdCluster": {"name": "c"}, **self.source(world, "by name", "")}
@@ -481,7 +489,7 @@ class TestWhatIsBeingRestored:
         assert not self.is_kept(world)
 
 
-async def test_retention_deletes_the_oldest_with_what_it_stored(world: World) -> None:
+async def test_retention_deletes_the_oldest_with_its_files(world: World) -> None:
     world.declare(retention={"count": 2})
     await world.runs("03:00", "03:01", "03:02")
 
@@ -493,7 +501,7 @@ async def test_retention_deletes_the_oldest_with_what_it_stored(world: World) ->
         assert "deletionPolicy" not in world.kube.live(ETCD_BACKUPS, world.name(minute))["spec"]
 
 
-async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None:
+async def test_failed_runs_do_not_displace_good_backups(world: World) -> None:
     world.declare(retention={"count": 1})
     await world.runs("03:00")
     await world.runs("03:01", "03:02", "03:03", "03:04", "03:05", good=False)
@@ -502,7 +510,7 @@ async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None
     assert world.condition()["message"].endswith("no bucket")
 
 
-async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: World) -> None:
+async def test_unproven_files_of_failed_runs_are_deleted_with_them(world: World) -> None:
     world.declare(retention={"count": 1})
     for minute in ("03:00", "03:01", "03:02", "03:03"):
         await world.runs(minute, good=False)
@@ -518,7 +526,7 @@ async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: W
     assert "deletionTimestamp" in held["metadata"]
 
 
-async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> None:
+async def test_backups_that_the_schedule_did_not_create_are_never_touched(world: World) -> None:
     """Its labels would make it one of them, but not its name. Its name would, but not the UID."""
     labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}
     notes = {naming.SCHEDULED_TIME: "2026-11-20T00:00:00Z"}
@@ -539,7 +547,7 @@ async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> N
     assert len(world.status["backups"]) == 3
 
 
-async def test_it_reads_a_backup_again_before_it_deletes_it(world: World) -> None:
+async def test_a_backup_is_read_again_before_it_is_deleted(world: World) -> None:
     """The newest verified backup was deleted while the watch was behind. The last good one
     stays."""
     await world.runs("03:00")
@@ -556,7 +564,7 @@ async def test_it_reads_a_backup_again_before_it_deletes_it(world: World) -> Non
     assert world.kube.calls["delete EtcdBackup"] == world.kube.calls["patch EtcdBackup"] == 0
 
 
-async def test_one_that_changed_since_is_not_deleted(world: World) -> None:
+async def test_a_backup_that_has_changed_is_not_deleted(world: World) -> None:
     await world.runs("03:00", "03:01")
     world.kube.failures["patch EtcdBackup"] = [Conflict("resourceVersion is 5", status=409)]
     world.declare(retention={"count": 1})
@@ -566,7 +574,7 @@ async def test_one_that_changed_since_is_not_deleted(world: World) -> None:
     assert world.kube.calls["delete EtcdBackup"] == 0
 
 
-async def test_one_that_cannot_be_deleted_is_said(world: World) -> None:
+async def test_a_backup_that_cannot_be_deleted_is_reported(world: World) -> None:
     world.declare(retention={"count": 1})
     await world.runs("03:00", "03:01")
     body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
@@ -588,7 +596,7 @@ async def test_one_that_cannot_be_deleted_is_said(world: World) -> None:
         ({"template": {"storageType": "S3", "s3": {"path": "b/../c"}}}, "spec.template.s3.path"),
     ],
 )
-async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
+async def test_an_invalid_spec_is_reported_with_its_field_and_creates_nothing(
     world: World, changes: Json, words: str
 ) -> None:
     world.declare(**changes)
@@ -600,7 +608,7 @@ async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
     assert world.backups() == []
 
 
-async def test_a_spec_that_is_mended_goes_on(world: World) -> None:
+async def test_a_corrected_spec_resumes_the_schedule(world: World) -> None:
     await world.runs("03:00")
     world.declare(schedule="61 * * * *")
     await world.settle()
@@ -612,7 +620,7 @@ async def test_a_spec_that_is_mended_goes_on(world: World) -> None:
     assert world.backups() == ["03:00", "03:01"]
 
 
-async def test_that_the_namespace_goes_is_no_fault_of_the_schedule(world: World) -> None:
+async def test_a_terminating_namespace_is_not_reported_on_the_schedule(world: World) -> None:
     await world.until("02:59:59")
     before = world.condition("Scheduled")
     words = "unable to create: namespace default is being terminated"
@@ -623,7 +631,7 @@ async def test_that_the_namespace_goes_is_no_fault_of_the_schedule(world: World)
     assert world.condition("Scheduled") == before
 
 
-async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World) -> None:
+async def test_a_refusal_by_the_api_server_is_reported_and_retried(world: World) -> None:
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]
     world.clock.now += 1
@@ -636,7 +644,9 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World)
     assert world.condition("Scheduled")["status"] == "True"
 
 
-async def test_a_look_that_the_api_server_refuses_is_told_and_deletes_nothing(world: World) -> None:
+async def test_a_read_that_the_api_server_refuses_is_reported_and_deletes_nothing(
+    world: World,
+) -> None:
     world.declare(retention={"count": 1})
     await world.runs("03:00")
     await world.runs("03:01")
@@ -647,7 +657,9 @@ async def test_a_look_that_the_api_server_refuses_is_told_and_deletes_nothing(wo
     assert len(world.backups()) > 1
 
 
-async def test_the_name_of_another_is_not_taken_for_its_own(world: World) -> None:
+async def test_another_backup_with_the_name_of_a_run_does_not_count_as_the_run(
+    world: World,
+) -> None:
     await world.until("02:59:59")
     moment = int(datetime.fromisoformat("2026-11-21T03:00:00Z").timestamp())
     metadata = {"namespace": "default", "name": naming.scheduled_backup("s", moment)}
@@ -659,7 +671,7 @@ async def test_the_name_of_another_is_not_taken_for_its_own(world: World) -> Non
     assert world.status["missedRuns"] == 1
 
 
-async def test_another_time_zone_counts_from_the_edit(world: World) -> None:
+async def test_an_edited_time_zone_applies_from_the_edit_on(world: World) -> None:
     world.declare(schedule="30 3 * * *")
     await world.until("02:59:30")
     world.declare(schedule="30 3 * * *", timeZone="Europe/Berlin")
@@ -677,7 +689,9 @@ async def test_the_list_in_the_status_is_bounded(world: World) -> None:
     assert listed == list(reversed(minutes))[:MOST_LISTED]
 
 
-async def test_what_a_run_has_seen_in_the_store_is_told_and_outlives_it(world: World) -> None:
+async def test_other_backups_seen_by_a_run_are_reported_even_after_its_deletion(
+    world: World,
+) -> None:
     await world.runs("03:00")
     seen = {"count": 1, "newest": [{"location": "s3://by-hand"}]}
     body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
@@ -691,7 +705,7 @@ async def test_what_a_run_has_seen_in_the_store_is_told_and_outlives_it(world: W
     assert world.status["otherBackups"] == seen
 
 
-async def test_one_that_is_being_deleted_does_nothing(world: World) -> None:
+async def test_a_schedule_that_is_being_deleted_does_nothing(world: World) -> None:
     body = world.kube.live(ETCD_SCHEDULES, "s")
     body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339(), "finalizers": ["x/y"]}
     world.kube.put(ETCD_SCHEDULES, body)
@@ -705,7 +719,7 @@ def at(text: str) -> float:
     return datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
 
 
-async def test_before_the_first_run_there_is_nothing_to_measure_but_that_it_runs(
+async def test_before_the_first_run_the_metrics_only_say_that_it_is_scheduled(
     world: World,
 ) -> None:
     """A zero would raise an alert: the last success in 1970."""
@@ -717,7 +731,7 @@ async def test_before_the_first_run_there_is_nothing_to_measure_but_that_it_runs
     assert world.gauge("last_verified_timestamp_seconds") is None
 
 
-async def test_what_a_run_came_to_is_measured(world: World) -> None:
+async def test_the_result_of_a_run_is_in_the_metrics(world: World) -> None:
     await world.runs("03:00")
     assert world.gauge("last_run_succeeded") == 1
     assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
@@ -732,7 +746,7 @@ async def test_what_a_run_came_to_is_measured(world: World) -> None:
     assert world.gauge("last_success_timestamp_seconds") == at("03:01:00")
 
 
-async def test_while_a_run_goes_on_the_one_before_is_measured(world: World) -> None:
+async def test_during_a_run_the_metrics_show_the_one_before(world: World) -> None:
     await world.runs("03:00", good=False)
     await world.until("03:01:00")
 
@@ -740,7 +754,7 @@ async def test_while_a_run_goes_on_the_one_before_is_measured(world: World) -> N
     assert world.gauge("last_run_succeeded") == 0
 
 
-async def test_a_run_that_is_missed_is_no_success(world: World) -> None:
+async def test_a_missed_run_is_no_success(world: World) -> None:
     await world.runs("03:00")
     await world.until("03:02:00")
 
@@ -750,7 +764,7 @@ async def test_a_run_that_is_missed_is_no_success(world: World) -> None:
     assert world.gauge("last_run_succeeded") == 1, "03:01, and the next one has begun"
 
 
-async def test_an_operator_that_has_just_begun_measures_the_same(world: World) -> None:
+async def test_a_restarted_operator_reports_the_same_metrics(world: World) -> None:
     await world.runs("03:00", "03:01")
     names = ("scheduled", "last_run_succeeded", "last_success_timestamp_seconds", "missed_runs",
              "last_verified_timestamp_seconds")  # fmt: skip
@@ -764,7 +778,7 @@ async def test_an_operator_that_has_just_begun_measures_the_same(world: World) -
 
 
 @pytest.mark.parametrize("changes", [{"suspend": True}, {"schedule": "every day"}])
-async def test_one_that_begins_no_runs_is_measured_so_and_keeps_what_it_had(
+async def test_a_schedule_that_starts_no_runs_keeps_its_other_metrics(
     world: World, changes: Json
 ) -> None:
     await world.runs("03:00")
@@ -775,7 +789,7 @@ async def test_one_that_begins_no_runs_is_measured_so_and_keeps_what_it_had(
     assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
 
 
-async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
+async def test_a_schedule_whose_backups_are_refused_is_not_scheduled_in_the_metrics(
     world: World,
 ) -> None:
     await world.until("02:59:59")
@@ -789,7 +803,7 @@ async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
     assert world.gauge("scheduled") == 1
 
 
-async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: World) -> None:
+async def test_a_schedule_whose_backups_could_not_be_created_looked_healthy(world: World) -> None:
     """A webhook was down for days, and neither the conditions nor the metrics showed it."""
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
@@ -808,7 +822,7 @@ async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: Worl
     assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
 
 
-async def test_that_nothing_can_be_made_is_measured_though_no_status_can_be_written(
+async def test_metrics_show_that_nothing_can_be_created_even_without_a_status_write(
     world: World,
 ) -> None:
     await world.until("02:59:59")
@@ -820,7 +834,7 @@ async def test_that_nothing_can_be_made_is_measured_though_no_status_can_be_writ
     assert world.gauge("scheduled") == 0
 
 
-async def test_that_a_run_was_missed_does_not_make_it_look_well_again(world: World) -> None:
+async def test_a_missed_run_does_not_make_the_schedule_look_healthy_again(world: World) -> None:
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
     world.clock.now += 1
@@ -832,7 +846,7 @@ async def test_that_a_run_was_missed_does_not_make_it_look_well_again(world: Wor
     assert (world.condition("Scheduled")["reason"], world.gauge("scheduled")) == ("StepFailed", 0)
 
 
-async def test_passes_that_fail_now_and_then_are_told_to_nobody(world: World) -> None:
+async def test_occasional_failed_passes_are_not_reported(world: World) -> None:
     await world.runs("03:00")
     for minute in range(1, 2 * UNANSWERED_PASSES):
         world.clock.now = START + 60 + 60 * minute
@@ -844,7 +858,7 @@ async def test_passes_that_fail_now_and_then_are_told_to_nobody(world: World) ->
 
 
 @pytest.mark.parametrize("error", [WEBHOOK, Rejected("exceeded quota", status=403)])
-async def test_what_the_api_server_did_not_make_is_not_blamed_on_an_operator_that_was_away(
+async def test_runs_refused_by_the_api_server_are_not_blamed_on_operator_downtime(
     world: World, error: Unavailable | Rejected
 ) -> None:
     await world.runs("03:00")
@@ -863,7 +877,7 @@ async def test_what_the_api_server_did_not_make_is_not_blamed_on_an_operator_tha
     assert all(str(error) in one["message"] for one in events)
 
 
-async def test_a_run_that_comes_too_late_as_it_could_not_be_made_says_so(world: World) -> None:
+async def test_a_run_that_is_too_late_because_of_errors_reports_the_error(world: World) -> None:
     world.declare(startingDeadlineSeconds=10, schedule="0 * * * *")
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [WEBHOOK]
@@ -880,7 +894,7 @@ async def test_a_run_that_comes_too_late_as_it_could_not_be_made_says_so(world: 
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_one_that_is_gone_or_about_to_be_is_not_measured(world: World, gone: bool) -> None:
+async def test_a_deleted_schedule_has_no_metrics(world: World, gone: bool) -> None:
     await world.runs("03:00")
     body = world.kube.live(ETCD_SCHEDULES, "s")
     if gone:

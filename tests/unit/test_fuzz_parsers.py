@@ -75,7 +75,7 @@ GREETINGS = st.text(max_size=140).map(lambda nonce: json.dumps({"nonce": nonce})
 
 @given(TEXTS | st.binary() | GREETINGS)
 @example(ticket.greeting("0123456789abcdef").decode())
-def test_a_line_without_a_valid_signature(text: str | bytes) -> None:
+def test_a_line_without_a_valid_signature_is_not_genuine(text: str | bytes) -> None:
     line = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     for opens in OPEN.values():
         with pytest.raises(NotGenuine):
@@ -88,7 +88,9 @@ def test_a_line_without_a_valid_signature(text: str | bytes) -> None:
 
 
 @given(st.sampled_from(sorted(OPEN)), st.dictionaries(st.sampled_from(sorted(TICKET)), JSON))
-def test_a_signed_line_of_another_version_of_ours(domain: str, altered: dict[str, Any]) -> None:
+def test_a_signed_line_of_another_version_is_read_or_refused(
+    domain: str, altered: dict[str, Any]
+) -> None:
     """The key proves that the message is one of ours, not that it can be understood."""
     body = TICKET | altered
     line = json.dumps({"body": body, "mac": ticket._mac(KEY, domain, body)}).encode()
@@ -101,7 +103,7 @@ def test_a_signed_line_of_another_version_of_ours(domain: str, altered: dict[str
 
 
 @given(TEXTS | st.binary())
-def test_a_marker(text: str | bytes) -> None:
+def test_any_marker_is_read_or_malformed(text: str | bytes) -> None:
     found = marker.parse(text if isinstance(text, bytes) else text.encode(errors="surrogatepass"))
 
     assert isinstance(found, marker.Marker | marker.Malformed)
@@ -111,7 +113,7 @@ MARKER = json.loads(marker.serialise(marker.Marker("u", 1, "a-0", 2, 3)))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(MARKER)), JSON, max_size=2))
-def test_a_marker_of_other_values(altered: dict[str, Any]) -> None:
+def test_a_marker_with_other_values_is_read_or_malformed(altered: dict[str, Any]) -> None:
     found = marker.parse(json.dumps(MARKER | altered).encode())
 
     assert altered or isinstance(found, marker.Marker)
@@ -122,7 +124,7 @@ def test_a_marker_of_other_values(altered: dict[str, Any]) -> None:
 
 @given(st.lists(st.binary(max_size=128), max_size=4).map(tuple))
 @example((FIRST_SEGMENT,))
-def test_heads_of_a_wal(heads: tuple[bytes, ...]) -> None:
+def test_any_heads_of_a_wal_are_read_or_garbled(heads: tuple[bytes, ...]) -> None:
     try:
         found = wal.identity(heads)
     except wal.Garbled:
@@ -131,7 +133,7 @@ def test_heads_of_a_wal(heads: tuple[bytes, ...]) -> None:
 
 
 @given(TEXTS)
-def test_last_words_of_a_container(text: str) -> None:
+def test_any_termination_message_is_read(text: str) -> None:
     ended = {"terminated": {"exitCode": 2, "message": text}}
     container = {"name": "etcd", "restartCount": 3, "lastState": ended, "state": {"waiting": {}}}
     pod = {"metadata": {"name": "a-0"}, "status": {"containerStatuses": [container]}}
@@ -142,7 +144,7 @@ def test_last_words_of_a_container(text: str) -> None:
 
 
 @given(st.binary(max_size=64))
-def test_unknown_fields_of_a_member_status(data: bytes) -> None:
+def test_unknown_fields_of_a_member_status_do_no_harm(data: bytes) -> None:
     """Fields that the client's stubs do not know are read from the bytes of the message."""
 
     class Status:
@@ -154,7 +156,9 @@ def test_unknown_fields_of_a_member_status(data: bytes) -> None:
 
 
 @given(st.sampled_from([11, 13]), st.integers(0, 2**64 - 1) | st.binary(max_size=20))
-def test_a_status_with_a_known_field_of_another_kind(number: int, value: int | bytes) -> None:
+def test_a_status_with_a_known_field_of_the_wrong_type_is_read_or_refused(
+    number: int, value: int | bytes
+) -> None:
     class Status:
         def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name
             return field(number, value)
@@ -181,7 +185,7 @@ def varint(value: int) -> bytes:
 
 @given(TEXTS)
 @example(dump_bootstrap(records.first_attempt("u", {"a-0": "http://a-0:2380"}, "3.7.3")))
-def test_the_bootstrap_record(text: str) -> None:
+def test_any_bootstrap_record_is_read_or_refused(text: str) -> None:
     try:
         found = load_bootstrap(text)
     except BadRecord:
@@ -191,7 +195,7 @@ def test_the_bootstrap_record(text: str) -> None:
 
 @given(st.text(max_size=40) | st.text("0123456789abcdefABCDEF", max_size=18))
 @example("8e9e05c52164694d")
-def test_an_id_in_the_status(text: str) -> None:
+def test_any_text_as_an_id_in_the_status_is_read_or_refused(text: str) -> None:
     try:
         found = identity.from_hex(text)
     except ValueError:
@@ -205,7 +209,9 @@ def test_an_id_in_the_status(text: str) -> None:
         TEXTS | JSON.map(json.dumps),
     )
 )
-def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> None:
+def test_any_environment_of_start_and_recover_is_read_or_refused(
+    environment: dict[str, str],
+) -> None:
     for parse in (configuration.parse_settings, parse_order):
         try:
             parse(environment)
@@ -396,7 +402,7 @@ def test_no_field_of_a_document_makes_its_reader_raise(name: str) -> None:
 
 
 @given(st.data())
-def test_any_field_of_a_document_may_be_anything(data: st.DataObject) -> None:
+def test_any_value_of_any_field_is_read_or_refused(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(DOCUMENTS)))
     valid = DOCUMENTS[name].valid
     path = data.draw(st.sampled_from(sorted(places(valid), key=str)))

@@ -29,7 +29,7 @@ def test_the_clusters_id_is_the_hash_of_its_members_ids() -> None:
     assert identity.cluster_id(MEMBERS) == 0xD367BD65464E02E1
 
 
-def test_etcds_own_example() -> None:
+def test_the_ids_match_an_example_of_etcd() -> None:
     """A single member named `default` with etcd's defaults, as every quick start of etcd prints
     it."""
     member = identity.member_id(["http://localhost:2380"], "etcd-cluster")
@@ -45,7 +45,7 @@ def test_order_does_not_matter() -> None:
     assert identity.cluster_id(MEMBERS) == identity.cluster_id(MEMBERS[::-1])
 
 
-def test_token_and_url_each_make_another_member() -> None:
+def test_token_and_url_both_change_the_id() -> None:
     ids = {
         identity.member_id([url], token)
         for url in ("http://a:2380", "http://b:2380")
@@ -56,7 +56,7 @@ def test_token_and_url_each_make_another_member() -> None:
 
 
 @given(st.integers(1, 2**64 - 1))
-def test_an_id_is_read_back_from_its_text(member: int) -> None:
+def test_an_id_is_parsed_from_its_text(member: int) -> None:
     text = identity.to_hex(member)
 
     assert len(text) == 16
@@ -83,13 +83,13 @@ def test_an_id_is_read_back_from_its_text(member: int) -> None:
         "f" * 5000,
     ],
 )
-def test_anything_else_is_no_id(text: str) -> None:
+def test_other_text_is_no_id(text: str) -> None:
     with pytest.raises(ValueError, match="not an etcd ID"):
         identity.from_hex(text)
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_an_id_or_refused(text: str) -> None:
+def test_any_text_is_parsed_as_an_id_or_refused(text: str) -> None:
     value = 0
     with contextlib.suppress(ValueError):
         value = identity.from_hex(text)

@@ -69,7 +69,7 @@ def test_a_backup_that_could_not_write_its_message_was_repeated_without_end(
     assert ended(result, "/dev/full", monkeypatch) == code
 
 
-def test_a_backup_whose_word_is_left_is_done(
+def test_a_backup_that_wrote_its_message_exits_with_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     word = tmp_path / "end"

@@ -12,7 +12,7 @@ from etcd_operator.__main__ import VERSION, main
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_version_is_the_one_that_is_built(capsys):
+def test_the_version_is_that_of_the_package(capsys):
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
     assert main(["version"]) == 0
@@ -27,7 +27,7 @@ def test_an_unknown_command_is_refused(capsys):
     assert "invalid choice: 'dance'" in capsys.readouterr().err
 
 
-def test_the_operator_runs_without_the_parts_of_its_client_that_it_does_not_use():
+def test_the_operator_does_not_import_unused_parts_of_its_client():
     """Its packages import them by themselves: 17 MiB in every operator that nothing used."""
     code = (
         "import sys; from etcd_operator import lean_imports; "

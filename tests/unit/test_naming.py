@@ -12,7 +12,7 @@ NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 @given(NAMES, st.integers(0, 999_999_999))
-def test_an_ordinal_is_read_back_from_its_pods_name(cluster: str, ordinal: int) -> None:
+def test_an_ordinal_is_parsed_from_the_pods_name(cluster: str, ordinal: int) -> None:
     assert naming.ordinal_of(cluster, naming.pod(cluster, ordinal)) == ordinal
 
 
@@ -59,13 +59,13 @@ def test_a_hostile_name_has_no_ordinal(name: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_text_has_an_ordinal_or_none(name: str) -> None:
+def test_any_pod_name_has_an_ordinal_or_none(name: str) -> None:
     ordinal = naming.ordinal_of("c", name)
 
     assert ordinal is None or naming.pod("c", ordinal) == name
 
 
-def test_every_name_of_a_cluster() -> None:
+def test_the_names_of_the_objects_of_a_cluster() -> None:
     assert naming.pod("c", 2) == "c-2"
     assert naming.claim("c", 2) == "data-c-2"
     assert naming.headless_service("c") == "c"
@@ -75,7 +75,7 @@ def test_every_name_of_a_cluster() -> None:
     assert naming.host("c", "ns", 2, ".cluster.local") == "c-2.c.ns.svc.cluster.local"
 
 
-def test_the_longest_name_leaves_room_for_what_is_made_of_it() -> None:
+def test_the_longest_cluster_name_leaves_room_for_the_names_derived_from_it() -> None:
     longest = "c" * 52
 
     assert len(naming.client_service(longest)) <= 63

@@ -115,7 +115,7 @@ async def operating(parts, *, lead=True):
 
 
 @jumping
-async def test_passes_begin_once_everything_is_listed_and_the_lease_is_held(parts):
+async def test_passes_start_once_everything_is_listed_and_the_lease_is_held(parts):
     async with operating(parts, lead=False) as task:
         put(task, ETCD_CLUSTERS, "a")
         await asyncio.sleep(10)
@@ -130,7 +130,7 @@ async def test_passes_begin_once_everything_is_listed_and_the_lease_is_held(part
 
 
 @jumping
-async def test_a_copy_that_could_list_nothing_took_the_lease_from_one_that_works(parts):
+async def test_a_replica_that_could_list_nothing_took_the_lease_from_a_working_one(parts):
     """As during an upgrade whose Role or CRDs are missing: it held it for as long as it waited."""
     parts.acquire.set()
     async with operating(parts, lead=False):
@@ -142,7 +142,7 @@ async def test_a_copy_that_could_list_nothing_took_the_lease_from_one_that_works
 
 
 @jumping
-async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
+async def test_a_standby_runs_no_passes_and_does_not_release_the_lease_of_another(parts):
     async with operating(parts, lead=False) as task:
         parts.synced.set()
         parts.enqueue(ETCD_CLUSTERS, KEY)
@@ -154,7 +154,7 @@ async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
 
 
 @jumping
-async def test_a_standby_keeps_nothing_of_what_comes_and_goes(parts):
+async def test_a_standby_keeps_no_keys_of_deleted_objects(parts):
     """It grew by the keys of all backups there ever were, and went through each when it took
     over."""
     async with operating(parts, lead=False) as task:
@@ -171,7 +171,7 @@ async def test_a_standby_keeps_nothing_of_what_comes_and_goes(parts):
 
 
 @jumping
-async def test_who_takes_over_asks_for_all_that_is_there(parts):
+async def test_a_new_leader_queues_all_existing_objects(parts):
     resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES)
     async with operating(parts, lead=False) as task:
         parts.synced.set()
@@ -187,7 +187,7 @@ async def test_who_takes_over_asks_for_all_that_is_there(parts):
 
 
 @jumping
-async def test_what_a_pass_reads_before_its_event_comes_is_queued(parts):
+async def test_an_object_that_a_pass_reads_before_its_event_is_queued(parts):
     async with operating(parts) as task:
         made = {"namespace": "ns", "name": "b", "uid": "b", "resourceVersion": "1"}
         task.operator.store.put_read(ETCD_BACKUPS, {"metadata": made})
@@ -197,7 +197,7 @@ async def test_what_a_pass_reads_before_its_event_comes_is_queued(parts):
 
 
 @jumping
-async def test_no_news_are_lost_while_the_lease_is_taken(parts):
+async def test_no_event_is_lost_while_the_lease_is_acquired(parts):
     """One more event at each turn of the loop, as long as it takes."""
     async with operating(parts, lead=False) as task:
         parts.synced.set()
@@ -215,7 +215,7 @@ async def test_no_news_are_lost_while_the_lease_is_taken(parts):
 
 
 @jumping
-async def test_the_watches_wait_for_the_first_passes_of_who_leads(parts):
+async def test_the_watches_of_the_leader_wait_for_its_first_passes(parts):
     async with operating(parts, lead=False) as task:
         waiting = asyncio.create_task(parts.first_round())
         put(task, ETCD_CLUSTERS, "a")
@@ -228,7 +228,7 @@ async def test_the_watches_wait_for_the_first_passes_of_who_leads(parts):
 
 
 @jumping
-async def test_each_kind_has_a_queue_of_its_own(parts):
+async def test_each_kind_has_its_own_queue(parts):
     async with operating(parts) as task:
         seen = {name: [] for name in ("clusters", "backups", "restores", "schedules")}
         for queue in task.operator.queues.values():
@@ -245,7 +245,7 @@ async def test_each_kind_has_a_queue_of_its_own(parts):
 
 
 @jumping
-async def test_asked_to_stop_it_ends_its_passes_then_gives_up_the_lease(parts):
+async def test_when_asked_to_stop_passes_finish_before_the_lease_is_released(parts):
     parts.pass_seconds = 5
     async with operating(parts) as task:
         parts.enqueue(ETCD_CLUSTERS, KEY)
@@ -259,7 +259,7 @@ async def test_asked_to_stop_it_ends_its_passes_then_gives_up_the_lease(parts):
 
 
 @jumping
-async def test_a_pass_that_does_not_end_holds_nothing_up_for_long(parts):
+async def test_a_hanging_pass_does_not_delay_the_stop_for_long(parts):
     parts.pass_seconds = 1e6
     async with operating(parts) as task:
         parts.enqueue(ETCD_CLUSTERS, KEY)
@@ -273,7 +273,7 @@ async def test_a_pass_that_does_not_end_holds_nothing_up_for_long(parts):
 
 
 @jumping
-async def test_a_drain_that_does_not_end_holds_nothing_up_for_long(parts):
+async def test_a_hanging_drain_does_not_delay_the_stop_for_long(parts):
     parts.drain_seconds = 1e6
     async with operating(parts) as task:
         task.stop()
@@ -283,7 +283,7 @@ async def test_a_drain_that_does_not_end_holds_nothing_up_for_long(parts):
 
 
 @jumping
-async def test_without_the_lease_no_pass_goes_on_and_the_process_ends(parts):
+async def test_without_the_lease_passes_are_cancelled_and_the_process_ends(parts):
     parts.pass_seconds = 1e6
     async with operating(parts) as task:
         parts.enqueue(ETCD_CLUSTERS, KEY)
@@ -297,7 +297,7 @@ async def test_without_the_lease_no_pass_goes_on_and_the_process_ends(parts):
 
 
 @jumping
-async def test_passes_went_on_beside_the_next_leader_s_when_the_lease_was_lost_while_stopping(
+async def test_passes_continued_after_the_lease_was_lost_during_a_stop(
     parts,
 ):
     parts.pass_seconds = 1e6
@@ -315,7 +315,7 @@ async def test_passes_went_on_beside_the_next_leader_s_when_the_lease_was_lost_w
 
 
 @jumping
-async def test_writes_in_the_background_went_on_after_the_lease_was_lost(parts):
+async def test_background_writes_continued_after_the_lease_was_lost(parts):
     parts.end_seconds = 3  # as kopf may take
     async with operating(parts) as task:
         parts.writing = asyncio.create_task(parts.write_late())
@@ -326,7 +326,7 @@ async def test_writes_in_the_background_went_on_after_the_lease_was_lost(parts):
 
 
 @jumping
-async def test_writes_in_the_background_went_on_after_passes_that_did_not_end_in_time(parts):
+async def test_background_writes_continued_after_passes_that_did_not_end_in_time(parts):
     parts.pass_seconds, parts.end_seconds = 1e6, 3
     async with operating(parts) as task:
         parts.enqueue(ETCD_CLUSTERS, KEY)
@@ -340,7 +340,7 @@ async def test_writes_in_the_background_went_on_after_passes_that_did_not_end_in
 
 
 @jumping
-async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
+async def test_a_component_that_fails_ends_the_process_and_the_reason_is_logged(parts, caplog):
     async with operating(parts) as task:
         parts.die.set()
 
@@ -351,7 +351,9 @@ async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
 
 
 @jumping
-async def test_a_part_that_ended_cancelled_left_passes_running_and_the_lease_held(parts, caplog):
+async def test_a_component_that_ended_cancelled_left_passes_running_and_the_lease_held(
+    parts, caplog
+):
     parts.fault = asyncio.CancelledError()
     async with operating(parts) as task:
         parts.die.set()
@@ -362,7 +364,7 @@ async def test_a_part_that_ended_cancelled_left_passes_running_and_the_lease_hel
 
 
 @jumping
-async def test_a_fault_in_a_queue_ends_the_process(parts, caplog):
+async def test_an_error_in_a_queue_ends_the_process(parts, caplog):
     async with operating(parts) as task:
 
         async def broken():
@@ -406,7 +408,7 @@ def client(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["HEALTH_PORT", "METRICS_PORT"])
-async def test_a_port_that_is_in_use_is_one_line_that_names_it(
+async def test_a_port_in_use_is_logged_in_one_line_that_names_it(
     client, caplog, port_of_another, name
 ):
     ports = {"HEALTH_PORT": free_port(), "METRICS_PORT": free_port(), name: port_of_another}
@@ -434,7 +436,7 @@ async def test_a_port_that_is_in_use_is_one_line_that_names_it(
         TypeError("'NoneType' object\n is not subscriptable"),
     ],
 )
-async def test_no_way_to_kubernetes_is_one_line(monkeypatch, caplog, error):
+async def test_a_failed_connection_to_kubernetes_is_logged_in_one_line(monkeypatch, caplog, error):
     async def connect(**_):
         raise error
 

@@ -11,19 +11,19 @@ from etcd_stateful.manifests.network_policy import OperatorPods
 IMAGE = {"OPERATOR_IMAGE": "example.org/operator:1"}
 
 
-def test_nothing_but_the_image_set_is_a_working_default():
+def test_the_image_is_the_only_required_setting():
     assert from_environment(IMAGE) == Settings(operator_image="example.org/operator:1")
 
 
 @pytest.mark.parametrize("environment", [{}, {"OPERATOR_IMAGE": " "}, {"OPERATOR_IMGE": "x"}])
-def test_without_the_image_of_start_there_is_no_operator(environment):
+def test_without_the_image_of_start_the_operator_refuses_to_run(environment):
     with pytest.raises(BadSettings) as refused:
         from_environment(environment)
 
     assert str(refused.value).startswith("OPERATOR_IMAGE is not set: ")
 
 
-def test_everything_can_be_set():
+def test_every_setting_is_read_from_the_environment():
     environment = {
         "WATCH_NAMESPACES": "team-a, team-b,team-a",
         "POD_NAME": "operator-0",
@@ -62,7 +62,7 @@ def test_everything_can_be_set():
     )
 
 
-def test_network_policies_know_the_operator_by_namespace_and_labels():
+def test_network_policies_select_the_operator_by_namespace_and_labels():
     labels = {"OPERATOR_POD_LABELS": "app=etcd-operator", "POD_NAMESPACE": "etcd-system"}
 
     assert from_environment(IMAGE).operator_pods is None
@@ -71,7 +71,7 @@ def test_network_policies_know_the_operator_by_namespace_and_labels():
     )
 
 
-def test_an_asterisk_is_all_namespaces_and_blanks_are_unset():
+def test_an_asterisk_means_all_namespaces_and_a_blank_means_unset():
     blanks = {"WATCH_NAMESPACES": " * ", "WORKERS": "  ", "LOG_LEVEL": ""}
 
     assert from_environment(IMAGE | blanks) == from_environment(IMAGE)
@@ -113,7 +113,7 @@ def test_a_restarted_container_of_the_same_pod_has_the_same_identity():
         ("REQUEST_SECONDS", "0", "number from 1 to 300"),
     ],
 )
-def test_a_bad_value_is_refused_in_one_line_that_names_it(variable, value, told):
+def test_an_invalid_value_is_refused_in_one_line_that_names_it(variable, value, told):
     with pytest.raises(BadSettings) as refused:
         from_environment(IMAGE | {variable: value})
 
@@ -128,7 +128,7 @@ def test_two_servers_cannot_share_a_port():
         from_environment(IMAGE | {"METRICS_PORT": "8081"})
 
 
-def test_the_command_ends_with_2_and_one_line_before_it_imports_anything_heavy():
+def test_the_command_exits_with_2_and_one_line_before_heavy_imports():
     code = (
         "import sys; from etcd_operator.__main__ import main; code = main(['run']);"
         "sys.exit(99 if {'kopf', 'kubernetes', 'aiohttp'} & set(sys.modules) else code)"

@@ -9,7 +9,7 @@ from etcd_operator.timestamps import rfc3339, seconds, seconds_since
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def test_a_moment_is_read_as_it_was_written():
+def test_a_timestamp_is_read_back_as_it_was_written():
     assert rfc3339(NOW) == "2026-01-01T00:00:00Z"
     assert seconds(rfc3339(NOW)) == NOW
     assert rfc3339(NOW + 0.9) == rfc3339(NOW)
@@ -29,5 +29,5 @@ def test_an_invalid_timestamp_is_none(words):
         ("2025-12-31T23:00:00Z", 3600),
     ],
 )
-def test_age_is_never_negative_nor_an_error(timestamp, age):
+def test_an_age_is_never_negative_and_never_an_error(timestamp, age):
     assert seconds_since(timestamp, NOW) == age

@@ -43,7 +43,7 @@ from etcd_stateful.versions import (
         ("0.0.0", False),
     ],
 )
-def test_the_floors_of_each_minor(text: str, supported: bool) -> None:
+def test_each_minor_has_a_lowest_supported_patch(text: str, supported: bool) -> None:
     version = parse_version(text)
 
     assert version is not None
@@ -64,13 +64,13 @@ def test_the_floors_of_each_minor(text: str, supported: bool) -> None:
         ("", "None"),
     ],
 )
-def test_what_a_member_says_it_runs_may_end_in_the_words_of_a_private_build(
+def test_the_version_reported_by_a_member_may_have_the_suffix_of_a_private_build(
     text: str, version: str
 ) -> None:
     assert str(reported_version(text)) == version
 
 
-def test_the_floors_themselves_and_the_default_are_supported() -> None:
+def test_the_lowest_patches_and_the_default_are_supported() -> None:
     default = parse_version(DEFAULT_VERSION)
 
     assert default is not None
@@ -86,7 +86,7 @@ def test_versions_compare_by_number() -> None:
 @given(
     st.integers(0, 9999), st.integers(0, 9999), st.integers(0, 999_999), st.sampled_from(["", "v"])
 )
-def test_a_version_is_read_back_from_its_text(major: int, minor: int, patch: int, v: str) -> None:
+def test_a_version_is_parsed_from_its_text(major: int, minor: int, patch: int, v: str) -> None:
     version = Version(major, minor, patch)
 
     assert parse_version(f"{v}{version}") == version
@@ -115,18 +115,18 @@ def test_a_version_is_read_back_from_its_text(major: int, minor: int, patch: int
         "3.7." + "9" * 5000,
     ],
 )
-def test_anything_else_is_no_version(text: str) -> None:
+def test_other_text_is_no_version(text: str) -> None:
     assert parse_version(text) is None
 
 
 @given(st.text(max_size=16))
-def test_any_text_is_a_version_or_none(text: str) -> None:
+def test_any_text_is_parsed_as_a_version_or_none(text: str) -> None:
     version = parse_version(text)
 
     assert version is None or parse_version(str(version)) == version
 
 
-def test_the_supported_versions_in_words() -> None:
+def test_the_supported_versions_are_described_in_words() -> None:
     assert supported_in_words() == "3.5.32+, 3.6.12+, 3.7.1+"
 
 
@@ -142,7 +142,7 @@ def test_the_supported_versions_in_words() -> None:
         ("", "", None),
     ],
 )
-def test_what_a_pod_was_made_for_is_told_whatever_admission_makes_of_its_image(
+def test_the_version_of_a_pod_is_known_even_if_admission_rewrites_its_image(
     template_hash: str, image: str, version: Version | None
 ) -> None:
     assert made_for(template_hash, image) == version

@@ -30,7 +30,7 @@ def is_refused(place: Place, *words: str) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_a_cluster_with_users_grows_is_backed_up_and_stays_guarded(place: Place):
+def test_a_cluster_with_users_grows_and_is_backed_up_and_stays_protected(place: Place):
     """It is turned on, used, grown, backed up, turned off by hand, and turned off by the spec."""
     cluster = place.declare(size=1).comes_up()
     before = cluster.pod_uids()

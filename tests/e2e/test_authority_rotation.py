@@ -26,7 +26,7 @@ BOTH = {"peer": 2, "client": 2}
 
 
 @pytest.mark.timeout(180)
-def test_a_new_authority_is_made_known_to_all_before_it_signs(place: Place):
+def test_a_new_ca_is_trusted_by_all_members_before_it_signs(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids, first = cluster.pod_uids(), mine(cluster)
     cluster.own = first
@@ -49,7 +49,7 @@ def test_a_new_authority_is_made_known_to_all_before_it_signs(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(580)
-def test_both_authorities_are_replaced_under_load(place: Place):
+def test_both_cas_are_replaced_under_load(place: Place):
     cluster = place.declare(size=3).comes_up()
     first, uids = mine(cluster), cluster.pod_uids()
     cluster.own = first

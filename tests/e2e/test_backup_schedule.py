@@ -19,7 +19,7 @@ LABEL = "etcd.database.coreos.com/schedule"
 
 
 @pytest.mark.timeout(300)
-def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
+def test_a_backup_is_made_every_minute_and_the_oldest_is_deleted_with_its_files(
     place: Place, s3: S3Server
 ) -> None:
     place.declare(size=1, version="3.7.3").comes_up()

@@ -102,7 +102,7 @@ def test_status_shows_progress_and_speed_while_a_backup_runs(place: Place, s3: S
 
 
 @pytest.mark.timeout(200)
-def test_each_mistake_is_said_by_its_field(place: Place, s3: S3Server) -> None:
+def test_each_mistake_is_reported_with_its_field(place: Place, s3: S3Server) -> None:
     """Within seconds by the operator; what only a Job can find out, once its pod has run."""
     place.declare(size=1, version=VERSION).comes_up()
     backups.secret(place, s3)
@@ -141,7 +141,7 @@ def test_each_mistake_is_said_by_its_field(place: Place, s3: S3Server) -> None:
 
 @pytest.mark.verify
 @pytest.mark.timeout(200)
-def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
+def test_a_secret_created_later_is_found(place: Place, s3: S3Server) -> None:
     """Applied in any order, as tools do it."""
     place.declare(size=1, version=VERSION).comes_up()
     backup = backups.declare(
@@ -199,9 +199,7 @@ def test_an_interval_keeps_the_newest_backups_even_if_the_operator_dies(
 
 
 @pytest.mark.timeout(200)
-def test_one_that_is_restored_in_a_scratch_pod_is_called_verified(
-    place: Place, s3: S3Server
-) -> None:
+def test_a_backup_restored_in_a_scratch_pod_is_verified(place: Place, s3: S3Server) -> None:
     """Under load: what is written meanwhile is no difference."""
     cluster = place.declare(size=1, version=VERSION).comes_up()
     backups.secret(place, s3)
@@ -231,7 +229,7 @@ def test_one_that_is_restored_in_a_scratch_pod_is_called_verified(
 
 
 @pytest.mark.timeout(150)
-def test_deleting_the_object_leaves_the_backup_and_nothing_else(place: Place, s3: S3Server) -> None:
+def test_deleting_an_etcdbackup_leaves_only_the_stored_backup(place: Place, s3: S3Server) -> None:
     place.declare(size=1, version=VERSION).comes_up()
     backups.secret(place, s3)
     backup = backups.declare(
@@ -259,7 +257,9 @@ def test_deleting_the_object_leaves_the_backup_and_nothing_else(place: Place, s3
 
 
 @pytest.mark.timeout(150)
-def test_with_delete_what_is_stored_goes_first(place: Place, s3: S3Server) -> None:
+def test_with_deletion_policy_delete_stored_files_are_deleted_first(
+    place: Place, s3: S3Server
+) -> None:
     place.declare(size=1, version=VERSION).comes_up()
     backups.secret(place, s3)
     backup = backups.declare(

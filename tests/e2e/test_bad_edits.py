@@ -38,7 +38,7 @@ WORDS = re.compile(r"\d+: ")
 
 
 @pytest.mark.timeout(180)
-def test_what_no_cluster_can_be_is_refused_with_the_way_out(place: Place):
+def test_an_impossible_edit_is_refused_with_a_remedy(place: Place):
     pod = {"persistentVolumeClaimSpec": CLAIM}
     cluster = place.declare(size=1, version="3.7.3", pod=pod).comes_up()
     before = (cluster.pod_uids(), cluster.body()["metadata"]["generation"])
@@ -62,7 +62,7 @@ def test_what_no_cluster_can_be_is_refused_with_the_way_out(place: Place):
         pytest.param("3.5.35", "3.7.3", "3.6", marks=pytest.mark.verify),
     ],
 )
-def test_a_version_two_minors_away_is_refused_with_the_way_there(
+def test_a_version_two_minors_away_is_refused_and_the_path_to_it_named(
     place: Place, runs: str, wanted: str, first: str
 ):
     """Also where the spec does not say what the cluster runs, as the status does."""
@@ -92,7 +92,7 @@ def test_a_version_two_minors_away_is_refused_with_the_way_there(
 
 @pytest.mark.verify
 @pytest.mark.timeout(180)
-def test_a_shrink_beside_a_dead_member_waits_for_it_to_come_back(place: Place, local_node: None):
+def test_shrinking_waits_for_a_dead_member_to_come_back(place: Place, local_node: None):
     """3 -> 1 would end without a quorum half-way: the one that is down is counted on until then."""
     place.may_lose |= {"data-etcd-1", "data-etcd-2"}
     cluster = place.declare(size=3).comes_up()
@@ -120,7 +120,7 @@ def test_a_shrink_beside_a_dead_member_waits_for_it_to_come_back(place: Place, l
 
 
 @pytest.mark.timeout(180)
-def test_a_shrink_beside_a_lost_member_goes_on_once_it_is_replaced(place: Place, local_node: None):
+def test_shrinking_continues_once_a_lost_member_is_replaced(place: Place, local_node: None):
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()

@@ -44,7 +44,7 @@ def authority(cert_manager: CertManager, place: Place) -> Authority:
 
 
 @pytest.mark.timeout(300)
-def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
+def test_certificates_are_issued_as_soon_as_the_issuer_exists(
     cert_manager: CertManager, place: Place
 ):
     """And nothing goes on in plaintext before."""
@@ -91,7 +91,7 @@ def test_a_certificate_that_is_altered_or_deleted_is_put_back(authority: Authori
 
 @pytest.mark.verify
 @pytest.mark.timeout(400)
-def test_a_renewed_certificate_is_taken_up_without_a_restart(authority: Authority, place: Place):
+def test_a_renewed_certificate_is_used_without_a_restart(authority: Authority, place: Place):
     cluster = place.declare(size=3, TLS=ISSUED).comes_up(90)
     before, uids = serials(cluster), cluster.pod_uids()
     with under_load(cluster) as load:
@@ -105,7 +105,7 @@ def test_a_renewed_certificate_is_taken_up_without_a_restart(authority: Authorit
 
 @pytest.mark.verify
 @pytest.mark.timeout(900)
-def test_a_new_authority_of_the_issuer_is_taken_up_without_refusing_anybody(
+def test_a_new_ca_of_the_issuer_is_used_without_refusing_any_client(
     authority: Authority, place: Place
 ):
     cluster = place.declare(size=3, TLS=ISSUED).comes_up(90)

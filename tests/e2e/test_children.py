@@ -49,7 +49,7 @@ ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
 }
 
 
-def test_altered_children_are_put_back(place: Place):
+def test_altered_children_are_reverted(place: Place):
     cluster = place.declare(size=1).comes_up()
     uids, claims = cluster.pod_uids(), cluster.claim_uids()
 
@@ -67,7 +67,7 @@ def test_altered_children_are_put_back(place: Place):
     assert (cluster.pod_uids(), cluster.claim_uids()) == (uids, claims)
 
 
-def test_a_template_image_is_put_back_and_no_pod_is_restarted(place: Place):
+def test_an_altered_image_in_the_template_is_reverted_without_a_pod_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
     before = told(cluster.stateful_set())
@@ -79,7 +79,7 @@ def test_a_template_image_is_put_back_and_no_pod_is_restarted(place: Place):
     steadily("the pods are the same", cluster.pod_uids, lambda now: now == uids, seconds=2)
 
 
-def test_deleted_children_are_put_back(place: Place):
+def test_deleted_children_are_recreated(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
 
@@ -95,7 +95,7 @@ def test_deleted_children_are_put_back(place: Place):
 
 
 @pytest.mark.verify
-def test_a_deleted_secret_is_made_again_for_the_same_cluster(place: Place):
+def test_a_deleted_secret_is_recreated_for_the_same_cluster(place: Place):
     """The key is another one, the identity of the cluster is not."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
@@ -112,7 +112,7 @@ def test_a_deleted_secret_is_made_again_for_the_same_cluster(place: Place):
     assert cluster.client.get("before") == "kept"
 
 
-def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place):
+def test_a_recreated_stateful_set_adopts_its_orphaned_pods(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     before, uids = cluster.stateful_set(), cluster.pod_uids()
@@ -132,7 +132,7 @@ def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place)
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_a_stateful_set_deleted_with_its_pods_comes_back_with_the_data(place: Place):
+def test_a_stateful_set_deleted_with_its_pods_is_recreated_with_the_data(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     members, before = cluster.client.members(), cluster.stateful_set()
@@ -153,7 +153,7 @@ def test_a_stateful_set_deleted_with_its_pods_comes_back_with_the_data(place: Pl
     assert cluster.client.members() == members
 
 
-def test_names_that_are_taken_are_reported_and_left_alone(place: Place):
+def test_objects_of_others_with_the_same_names_are_reported_and_left_alone(place: Place):
     """Members do without their client Service; without the other two there is no cluster."""
     taken = {"a": (SERVICES, "a"), "b": (STATEFUL_SETS, "b"), "c": (SERVICES, "c-client")}
     for kind, name in taken.values():
@@ -177,7 +177,7 @@ def test_names_that_are_taken_are_reported_and_left_alone(place: Place):
         cluster.comes_up()
 
 
-def test_replicas_raised_by_hand_are_put_back_and_add_no_member(place: Place):
+def test_replicas_raised_by_hand_are_reset_and_add_no_member(place: Place):
     cluster = place.declare(size=1).comes_up()
     before = cluster.client.members()
 
@@ -190,7 +190,7 @@ def test_replicas_raised_by_hand_are_put_back_and_add_no_member(place: Place):
 
 
 @pytest.mark.verify
-def test_replicas_lowered_by_hand_are_put_back(place: Place):
+def test_replicas_lowered_by_hand_are_reset(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     before = cluster.client.members()

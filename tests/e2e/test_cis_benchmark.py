@@ -24,7 +24,7 @@ def configuration(cluster: Cluster, ordinal: int) -> dict[str, Any]:
     return dict(yaml.safe_load((volume_of(cluster, ordinal) / "etcd.yaml").read_text()))
 
 
-def test_a_cluster_as_it_is_by_default_passes(place: Place, local_node: None):
+def test_a_cluster_with_defaults_passes_the_cis_benchmark(place: Place, local_node: None):
     cluster = place.declare(size=3).comes_up()
 
     for ordinal in range(3):

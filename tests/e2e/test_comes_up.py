@@ -43,7 +43,7 @@ def test_each_supported_minor_serves(place: Place, version: str):
     assert_status_agrees_with_etcd(cluster, 3, version)
 
 
-def test_an_empty_dir_serves_where_it_is_asked_for(place: Place):
+def test_a_cluster_with_an_empty_dir_serves(place: Place):
     cluster = place.declare(size=3, pod={"emptyDir": {}}).comes_up()
 
     cluster.client.put("greeting", "hello")
@@ -52,7 +52,7 @@ def test_an_empty_dir_serves_where_it_is_asked_for(place: Place):
     assert not cluster.claims()
 
 
-def test_the_client_service_leads_to_ready_members_only(place: Place):
+def test_the_client_service_selects_only_ready_members(place: Place):
     cluster = place.declare(size=3).comes_up()
 
     ready = {pod["status"]["podIP"] for pod in cluster.pods().values() if is_ready(pod)}

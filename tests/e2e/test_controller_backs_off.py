@@ -19,7 +19,7 @@ SOON_SECONDS = 90
 
 
 @pytest.mark.verify
-def test_a_pod_had_to_wait_for_the_back_off_of_its_controller(place: Place):
+def test_a_pod_had_to_wait_for_the_back_off_of_the_stateful_set_controller(place: Place):
     """Seen after a restore in place: three claims went at once, each pod that was deleted made the
     controller try again, and when the claims were gone it slept for 328 s."""
     place.may_lose |= {"data-etcd-1"}

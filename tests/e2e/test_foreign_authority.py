@@ -17,7 +17,7 @@ SERVED = "etcd-peer-tls"
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_an_authority_from_the_wrong_copy_signs_nothing(place: Place):
+def test_a_ca_restored_from_another_cluster_signs_nothing(place: Place):
     """Somebody restores Secrets, and takes those of another cluster."""
     other = place.declare(size=1, name="other").comes_up()
     cluster = place.declare(size=3).comes_up()

@@ -42,7 +42,7 @@ def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...], 
 
 @pytest.mark.timeout(360)
 @pytest.mark.parametrize(("few", "many"), [(1, 3), pytest.param(3, 5, marks=pytest.mark.verify)])
-def test_a_size_edited_half_way_applies_from_then_on(place: Place, few: int, many: int):
+def test_a_size_edited_during_a_change_applies_at_once(place: Place, few: int, many: int):
     """Whatever is begun is finished or dropped, and what it leaves is cleared."""
     may_lose_claims_from(place, few)
     cluster = place.declare(size=few).comes_up()
@@ -68,7 +68,7 @@ def test_a_size_edited_half_way_applies_from_then_on(place: Place, few: int, man
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_a_pause_stops_a_change_half_way_and_its_end_continues_it(place: Place):
+def test_a_pause_stops_a_change_half_way_and_unpausing_continues_it(place: Place):
     cluster = place.declare(size=1).comes_up()
 
     with under_load(cluster):

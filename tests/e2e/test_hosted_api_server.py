@@ -54,7 +54,7 @@ def test_an_api_server_survives_every_operation_on_its_store(place: Place, tmp_p
 
 
 @pytest.mark.timeout(780)
-def test_an_api_server_sees_a_restore_in_place_as_something_newer(
+def test_an_api_server_sees_a_restore_in_place_as_newer_revisions(
     place: Place, s3: S3Server, tmp_path: Path
 ):
     """It remembers what it read, and has clients that watch: no revision may come twice."""
@@ -94,7 +94,7 @@ def test_an_api_server_sees_a_restore_in_place_as_something_newer(
 
 
 @pytest.mark.timeout(780)
-def test_two_restarts_take_an_api_server_through_a_rotation(place: Place, tmp_path: Path):
+def test_an_api_server_needs_two_restarts_for_a_ca_rotation(place: Place, tmp_path: Path):
     """It reads the file with its authorities only when it starts: once in each overlap."""
     cluster = place.declare(size=3).comes_up()
     hosted = Hosted(place, cluster, tmp_path)

@@ -36,7 +36,7 @@ def elastic(kube: Kube, local_node: None) -> Iterator[str]:
 
 
 @pytest.mark.timeout(240)
-def test_volumes_grow_under_running_members_and_under_later_ones(place: Place, elastic: str):
+def test_volumes_of_running_and_of_later_members_grow(place: Place, elastic: str):
     cluster = place.declare(size=3, pod=declared("1Gi", storageClassName=elastic)).comes_up()
     pods = cluster.pod_uids()
 
@@ -76,7 +76,7 @@ def test_a_size_that_volumes_cannot_grow_to_is_reported_and_can_be_reverted(
 
 
 @pytest.mark.verify
-def test_a_size_that_no_volume_came_to_have_is_taken_back(place: Place, elastic: str):
+def test_a_volume_size_that_was_never_reached_can_be_reverted(place: Place, elastic: str):
     cluster = place.declare(size=1, pod=declared("1Gi", storageClassName=elastic)).comes_up()
 
     cluster.change(pod=declared("4Gi", storageClassName=elastic))
@@ -96,7 +96,7 @@ def test_a_size_that_no_volume_came_to_have_is_taken_back(place: Place, elastic:
 
 @pytest.mark.verify
 @pytest.mark.timeout(300)
-def test_where_volumes_cannot_grow_members_are_replaced_one_by_one(place: Place, local_node: None):
+def test_if_volumes_cannot_grow_members_are_replaced_one_by_one(place: Place, local_node: None):
     """As docs/operations.md tells people to."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
     cluster = place.declare(size=3, pod=declared("1Gi")).comes_up()

@@ -46,7 +46,7 @@ def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
 @pytest.mark.verify
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("when", ["after", "before"])
-async def test_dying_at_any_write_of_a_creation_leaves_no_trace(
+async def test_an_operator_killed_at_any_write_of_a_creation_leaves_no_trace(
     without_operator: Place, when: When
 ):
     """`before` one write leaves what `after` the one before it leaves, so one of them is enough."""
@@ -71,7 +71,7 @@ async def test_dying_at_any_write_of_a_creation_leaves_no_trace(
         await client.close()
 
 
-def test_the_operators_pod_is_killed_in_the_middle_of_a_creation(place: Place):
+def test_a_creation_continues_after_the_operators_pod_is_killed(place: Place):
     place.operator_may_restart = True
     cluster = place.declare(size=SIZE)
     eventually("the StatefulSet", cluster.stateful_set, every=0.02)

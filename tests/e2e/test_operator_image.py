@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.verify, pytest.mark.alone, pytest.mark.usefixtures("lo
 
 
 @pytest.mark.timeout(420)
-def test_pods_that_wait_for_it_are_made_again_with_the_next_and_no_others(
+def test_only_pods_that_wait_for_the_old_image_are_recreated_with_the_new_one(
     place: Place, release: Release
 ):
     """Its tag was deleted from the registry; the operator itself goes on where it runs."""

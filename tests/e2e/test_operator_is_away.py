@@ -15,7 +15,9 @@ pytestmark = pytest.mark.alone
 
 
 @pytest.mark.timeout(240)
-def test_clusters_outlive_the_release_and_are_taken_on_again(place: Place, release: Release):
+def test_clusters_outlive_the_release_and_are_managed_again_after_a_reinstall(
+    place: Place, release: Release
+):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     members, stateful_set, claims = seen(cluster)
@@ -64,7 +66,7 @@ def test_an_upgrade_of_the_chart_leaves_clusters_running(place: Place, release: 
 
 
 @pytest.mark.timeout(120)
-def test_what_the_next_operator_says_again_is_counted(place: Place):
+def test_an_event_repeated_by_the_next_operator_is_counted(place: Place):
     """One Event for one thing, however often operators come and go."""
     place.operator_may_restart = True
     cluster = place.declare(size=1, paused=True)

@@ -78,7 +78,7 @@ def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
         pytest.param(("upgrade", "downgrade"), id="versions", marks=pytest.mark.verify),
     ],
 )
-async def test_dying_after_every_write_changes_nothing(
+async def test_an_operator_killed_after_every_write_reaches_the_same_outcome(
     without_operator: Place, operator: Operator, local_node: None, operations: tuple[str, ...]
 ):
     fates = {"whole": never, "dying": always_dying}
@@ -97,7 +97,7 @@ async def test_dying_after_every_write_changes_nothing(
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", ["grow", "shrink", "replace", "roll"])
-async def test_dying_at_any_one_write_changes_nothing(
+async def test_an_operator_killed_at_any_one_write_reaches_the_same_outcome(
     without_operator: Place,
     operator: Operator,
     local_node: None,

@@ -18,7 +18,7 @@ from harness.waiting import eventually
     "options",
     [pytest.param({}, id="gracefully"), pytest.param({"gracePeriodSeconds": 0}, id="at-once")],
 )
-def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
+def test_each_pod_is_killed_in_turn(place: Place, options: dict[str, Any]):
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
 
@@ -32,7 +32,7 @@ def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
 
 
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.verify), 3])
-def test_all_pods_die_at_once(place: Place, size: int):
+def test_all_pods_are_killed_at_once(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
     before = cluster.client.members()
     cluster.client.put("before", "kept")
@@ -45,7 +45,7 @@ def test_all_pods_die_at_once(place: Place, size: int):
 
 @pytest.mark.verify
 @pytest.mark.timeout(360)
-def test_the_process_is_killed_and_its_container_restarts(place: Place, local_node: None):
+def test_a_killed_etcd_process_is_restarted_in_its_container(place: Place, local_node: None):
     cluster = place.declare(size=3).comes_up()
     before, uids = cluster.client.members(), cluster.pod_uids()
     cluster.client.put("before", "kept")
@@ -64,7 +64,7 @@ def test_the_process_is_killed_and_its_container_restarts(place: Place, local_no
 
 
 @pytest.mark.verify
-def test_a_pod_dies_while_the_cluster_forms(place: Place):
+def test_a_pod_is_killed_while_the_cluster_forms(place: Place):
     """Whatever had its ticket keeps its identity; the rest gets its first one."""
     cluster = place.declare(size=3)
     eventually("a first pod", lambda: cluster.pod(1))

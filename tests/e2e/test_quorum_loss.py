@@ -20,7 +20,9 @@ HEALS_SECONDS = 150
 
 
 @pytest.mark.timeout(360)
-def test_two_emptied_volumes_are_named_and_their_return_heals(place: Place, local_node: None):
+def test_two_emptied_volumes_are_reported_and_their_return_restores_the_quorum(
+    place: Place, local_node: None
+):
     """Also the story of an empty folder that was mounted once, and the right one later."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
@@ -47,7 +49,7 @@ def test_two_emptied_volumes_are_named_and_their_return_heals(place: Place, loca
 
 
 @pytest.mark.verify
-def test_two_deleted_claims_are_reported_and_nothing_else_happens(place: Place):
+def test_two_deleted_claims_are_reported_and_nothing_else_is_done(place: Place):
     """No way back here but a human's: their data is gone."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     cluster = place.declare(size=3).comes_up()
@@ -108,7 +110,7 @@ def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local
 
 
 @pytest.mark.verify
-def test_a_fix_in_the_spec_reaches_pods_without_a_quorum(place: Place):
+def test_a_corrected_spec_reaches_the_pods_without_a_quorum(place: Place):
     """A node selector that no node has, and a bad day: the pods wait for a spec that fits."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")

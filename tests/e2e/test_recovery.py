@@ -23,7 +23,7 @@ GATEWAY = "node-1"
 
 
 @pytest.mark.timeout(540)
-def test_the_survivor_continues_alone_and_members_join_it_again(place: Place):
+def test_the_survivor_continues_alone_and_members_rejoin(place: Place):
     """By nothing but the words of the condition, and with the operator killed on the way."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     place.operator_may_restart = True
@@ -85,7 +85,7 @@ def test_a_recovery_is_declined_for_good_while_a_quorum_answers(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(780)
-def test_two_nodes_that_are_off_for_good_are_fenced_by_a_human(place: Place, three_nodes: None):
+def test_two_nodes_that_stay_off_are_fenced_by_hand(place: Place, three_nodes: None):
     """Nobody confirms that their pods have stopped. When they come back after all, they change
     nothing any more."""
     place.operator_may_restart = True

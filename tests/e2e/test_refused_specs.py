@@ -23,7 +23,7 @@ SOON = 5
 
 @pytest.mark.alone
 @pytest.mark.timeout(60)
-def test_every_spec_of_the_table_is_answered_soon_and_makes_nothing(place: Place):
+def test_every_invalid_spec_is_reported_soon_and_creates_nothing(place: Place):
     """Alone, as how soon that is would otherwise be a matter of what else this operator does."""
     for number, case in enumerate(CASES):
         place.declare(name=f"case-{number}", size=3, **case["spec"])

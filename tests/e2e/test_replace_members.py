@@ -59,7 +59,9 @@ WAYS: dict[str, Way] = {
         pytest.param("claim-and-pod-deleted", marks=pytest.mark.verify),
     ],
 )
-def test_every_ordinal_is_replaced_the_leader_first(place: Place, local_node: None, way: str):
+def test_every_ordinal_is_replaced_starting_with_the_leader(
+    place: Place, local_node: None, way: str
+):
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
     cluster = place.declare(size=3).comes_up()
     leader = cluster.leader()
@@ -94,7 +96,7 @@ def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
         pytest.param(break_log_head, 2, id="head-of-log"),
     ],
 )
-def test_a_member_that_refuses_its_damaged_data_is_replaced(
+def test_a_member_that_cannot_start_on_damaged_data_is_replaced(
     place: Place, local_node: None, damage: Callable[[Path], None], ordinal: int
 ):
     """Each in another place; etcd's own words or `start` tell it from all else that fails."""
@@ -127,7 +129,7 @@ def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place
 
 
 @pytest.mark.timeout(330)
-def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
+def test_the_member_whose_data_differs_is_replaced_and_the_alarm_disarmed(
     place: Place, local_node: None
 ):
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
@@ -152,7 +154,7 @@ def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
 
 
 @pytest.mark.verify
-def test_of_five_members_two_are_replaced(place: Place, local_node: None):
+def test_two_of_five_members_are_replaced(place: Place, local_node: None):
     """Quorum gates repair, not unanimity."""
     place.may_lose |= {"data-etcd-0", "data-etcd-3"}
     cluster = place.declare(size=5).comes_up()
@@ -182,7 +184,7 @@ def test_a_foreign_learner_is_reported_and_left_alone(place: Place):
 
 
 @pytest.mark.verify
-def test_a_learner_beyond_the_size_is_dropped(place: Place):
+def test_a_learner_beyond_the_size_is_removed(place: Place):
     """As an operator leaves it that died while it grew, before the size was edited back."""
     cluster = place.declare(size=3).comes_up()
     url = cluster.client.members().members[0].peer_urls[0]
@@ -203,7 +205,7 @@ def without_operator(place: Place, operator: Operator) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(360)
-async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
+async def test_a_learner_that_loses_its_volume_is_removed_and_added_again(
     without_operator: Place, operator: Operator, local_node: None
 ):
     place = without_operator
@@ -220,7 +222,7 @@ async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
 
 @pytest.mark.verify
 @pytest.mark.timeout(540)
-async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
+async def test_a_learner_that_cannot_start_is_removed_for_a_replacement(
     without_operator: Place, operator: Operator, local_node: None
 ):
     """At most one learner at a time, and a lost voter is worse than a growth that waits."""

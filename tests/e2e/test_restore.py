@@ -101,7 +101,9 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_one_object_recreates_a_cluster_that_lost_its_volumes(place: Place, s3: S3Server) -> None:
+def test_an_etcdrestore_recreates_a_cluster_that_lost_its_volumes(
+    place: Place, s3: S3Server
+) -> None:
     """As coreos's manifests say it: nothing but the store knows what the cluster was like."""
     place.may_lose |= {f"data-lost-{ordinal}" for ordinal in range(3)}
     lost = place.declare(size=3, name="lost", version=VERSION, pod={"labels": {"team": "a"}})

@@ -26,7 +26,7 @@ def revision(cluster: Cluster) -> int:
 
 @pytest.mark.timeout(690)
 @pytest.mark.parametrize("killed", backups.KILLED)
-def test_a_good_backup_replaces_a_running_cluster_and_a_bad_one_does_not(
+def test_a_valid_backup_replaces_a_running_cluster_and_a_damaged_one_does_not(
     place: Place, s3: S3Server, killed: bool
 ) -> None:
     place.operator_may_restart = killed

@@ -34,7 +34,9 @@ RARE: dict[Right, str] = {
 
 
 @pytest.mark.timeout(420)
-def test_roles_in_the_served_namespaces_are_enough(place: Place, release: Release, audit: Audit):
+def test_roles_in_the_served_namespaces_are_sufficient(
+    place: Place, release: Release, audit: Audit
+):
     """No right in any other namespace, and none to any Secret outside of these."""
     release.upgrade(watchNamespaces=f"{{{place.namespace}}}")
     made = list(yaml.safe_load_all(manifest_of(place.operator)))
@@ -59,7 +61,7 @@ def test_roles_in_the_served_namespaces_are_enough(place: Place, release: Releas
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_without_the_right_to_read_network_policies_all_else_goes_on(
+def test_without_the_right_to_read_network_policies_everything_else_works(
     place: Place, without_network_policies: None
 ):
     place.operator_may_restart = True

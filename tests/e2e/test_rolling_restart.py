@@ -64,7 +64,7 @@ def test_edits_restart_every_pod_one_at_a_time(place: Place, edits: dict[str, di
 
 
 @pytest.mark.verify
-def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
+def test_a_cluster_without_tls_restarts_one_pod_at_a_time(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
 
     with under_load(cluster) as load:
@@ -72,7 +72,7 @@ def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
 
 
 @pytest.mark.timeout(330)
-def test_edits_that_pods_do_not_show_restart_none(place: Place):
+def test_edits_that_do_not_affect_pods_restart_none(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
 
@@ -90,7 +90,7 @@ def test_edits_that_pods_do_not_show_restart_none(place: Place):
 
 
 @pytest.mark.timeout(600)
-def test_an_operator_that_renders_differently_restarts_none_until_asked_to(
+def test_a_new_operator_release_restarts_no_pod_until_asked_to(
     place: Place, another_image: str, release: Release
 ):
     """A new release has another image for `start`, which is in every pod of every cluster."""
@@ -152,7 +152,7 @@ def test_one_or_two_members_restart_with_an_announced_outage(place: Place, size:
 
 
 @pytest.mark.verify
-def test_the_last_copy_of_the_data_is_not_restarted_away(place: Place):
+def test_the_only_copy_of_the_data_is_not_lost_by_a_restart(place: Place):
     """With an emptyDir a restart is a loss, and at these sizes there is nobody to make it good."""
     cluster = place.declare(size=1, pod={"emptyDir": {}}).comes_up()
     cluster.client.put("before", "kept")

@@ -12,7 +12,7 @@ from harness.waiting import eventually, steadily
 STRANGER = "00000000-0000-4000-8000-000000000000"
 
 
-def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
+def test_a_cluster_recreated_with_the_same_name_waits_and_names_the_options(place: Place):
     old = deleted(place)
 
     cluster = place.declare(size=3)
@@ -30,7 +30,7 @@ def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
 
 
 @pytest.mark.timeout(360)
-def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
+def test_adopting_the_old_claims_serves_the_old_data_as_the_old_cluster(place: Place):
     old = deleted(place)
     cluster = place.declare(size=3)
     holds(cluster, old.uid)
@@ -50,7 +50,7 @@ def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
 
 
 @pytest.mark.timeout(360)
-def test_data_that_was_adopted_with_an_older_version_is_served_once_the_spec_says_its_own(
+def test_data_adopted_with_too_old_a_version_is_served_once_the_spec_has_its_version(
     place: Place,
 ):
     """Which one that is, is on no record that outlives the cluster. etcd refused the data, and no
@@ -72,7 +72,7 @@ def test_data_that_was_adopted_with_an_older_version_is_served_once_the_spec_say
 
 
 @pytest.mark.timeout(360)
-def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
+def test_discarding_the_old_claims_deletes_only_those_and_starts_empty(place: Place):
     old = deleted(place)
     bystander = place.declare(size=1, name="bystander").comes_up()
     kept = bystander.claim_uids()
@@ -89,7 +89,7 @@ def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
     assert bystander.claim_uids() == kept
 
 
-def test_another_uid_neither_adopts_nor_discards(place: Place):
+def test_a_wrong_uid_neither_adopts_nor_discards(place: Place):
     old = deleted(place, size=1)
     cluster = place.declare(size=1)
     holds(cluster, old.uid)

@@ -48,7 +48,7 @@ def is_written(cluster: Cluster) -> bool:
 
 
 @pytest.mark.timeout(240)
-def test_a_full_quota_ends_once_there_is_space_to_give_back(place: Place):
+def test_a_full_quota_ends_once_space_can_be_reclaimed(place: Place):
     cluster = place.declare(size=3, etcd={"quotaBackend": "32Mi"}).comes_up()
     pods = cluster.pod_uids()
     fill(cluster)
@@ -66,7 +66,7 @@ def test_a_full_quota_ends_once_there_is_space_to_give_back(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(300)
-def test_files_that_are_mostly_free_shrink_under_load(place: Place):
+def test_database_files_that_are_mostly_free_shrink_under_load(place: Place):
     cluster = place.declare(size=3).comes_up()
     leader = cluster.leader()
     with under_load(cluster) as load:

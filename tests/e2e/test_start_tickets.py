@@ -118,7 +118,7 @@ def test_swapped_volumes_do_not_start(place: Place, local_node: None):
     assert cluster.client.get("before") == "kept"
 
 
-def test_nobody_but_the_operator_can_make_start_run_etcd(place: Place):
+def test_only_the_operator_can_make_start_run_etcd(place: Place):
     """From another pod, with everything but the key, and where no policy shuts the port."""
     everybody = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
     place.kube.create(POLICIES, {"metadata": {"name": "open"}, "spec": everybody}, place.namespace)

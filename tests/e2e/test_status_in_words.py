@@ -20,7 +20,7 @@ SOON = 10
 
 
 @pytest.mark.parametrize("version", ["3.2.13", "3.4.40", "3.5.31", "3.6.11", "3.7.0", "3.8.0"])
-def test_an_unsupported_version_is_answered_and_makes_nothing(place: Place, version: str):
+def test_an_unsupported_version_is_reported_and_creates_nothing(place: Place, version: str):
     cluster = place.declare(size=3, version=version)
 
     cluster.holds("UnsupportedVersion", version, *SUPPORTED, kind="Accepted", seconds=SOON)
@@ -31,7 +31,7 @@ def test_an_unsupported_version_is_answered_and_makes_nothing(place: Place, vers
     assert cluster.status()["phase"] == "Failed"
 
 
-def test_a_mended_version_is_taken_up(place: Place):
+def test_a_corrected_version_is_used(place: Place):
     cluster = place.declare(size=1, version="3.2.13")
     cluster.holds("UnsupportedVersion", kind="Accepted", seconds=SOON)
 
@@ -42,7 +42,7 @@ def test_a_mended_version_is_taken_up(place: Place):
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_version_without_an_image_is_put_right_before_the_cluster_has_formed(
+def test_a_version_without_an_image_can_be_corrected_before_the_cluster_has_formed(
     place: Place, size: int
 ):
     """It was on record by then, and no edit was ever looked at again."""
@@ -56,7 +56,7 @@ def test_a_version_without_an_image_is_put_right_before_the_cluster_has_formed(
     cluster.client.put("a", "b")
 
 
-def test_tls_is_never_answered_with_plaintext(place: Place):
+def test_a_spec_with_tls_never_results_in_plaintext(place: Place):
     secrets = {"peerSecret": "peer", "serverSecret": "server"}
     tls = {"static": {"member": secrets, "operatorSecret": "client"}}
     cluster = place.declare(size=3, TLS=tls)
@@ -67,7 +67,7 @@ def test_tls_is_never_answered_with_plaintext(place: Place):
     assert not cluster.pods()
 
 
-def test_paused_from_the_start_makes_nothing_until_it_ends(place: Place):
+def test_a_cluster_created_paused_creates_nothing_until_it_is_unpaused(place: Place):
     cluster = place.declare(size=1, paused=True)
 
     cluster.holds("SpecPaused", kind="Paused", seconds=SOON)
@@ -79,7 +79,7 @@ def test_paused_from_the_start_makes_nothing_until_it_ends(place: Place):
     assert cluster.condition("Paused") == {}
 
 
-def test_paused_puts_nothing_back_until_it_ends(place: Place):
+def test_nothing_is_put_back_until_a_paused_cluster_is_unpaused(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
     cluster.change(paused=True)
@@ -99,7 +99,7 @@ def test_paused_puts_nothing_back_until_it_ends(place: Place):
     assert "Service/etcd-client" in cluster.children()
 
 
-def test_what_a_pod_waits_for_is_named(place: Place):
+def test_the_reason_a_pod_is_pending_is_reported(place: Place):
     image = place.declare(size=1, name="image", repository="localhost/nowhere/etcd")
     node = place.declare(size=1, name="node", pod={"nodeSelector": {"no-such": "node"}})
     storage = {"persistentVolumeClaimSpec": claim("absent")}
@@ -110,7 +110,7 @@ def test_what_a_pod_waits_for_is_named(place: Place):
     waits_for(volume, "volume-0", "absent")
 
 
-def test_no_default_storage_class_is_said(place: Place, no_default_class: None):
+def test_a_missing_default_storage_class_is_reported(place: Place, no_default_class: None):
     cluster = place.declare(size=1)
 
     waits_for(cluster, "data-etcd-0", "no storage class", "storageClassName")
@@ -126,7 +126,7 @@ def no_default_class(kube: Kube, local_node: None) -> Iterator[None]:
     kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "true"}}})
 
 
-def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
+def test_a_refused_spec_leaves_the_cluster_running(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
 
@@ -141,7 +141,7 @@ def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
     eventually("it is as declared again", cluster.body, is_up, seconds=SOON)
 
 
-def test_what_has_happened_is_told_by_events(place: Place):
+def test_the_steps_of_a_cluster_are_reported_as_events(place: Place):
     cluster = place.declare(size=1).comes_up()
 
     reasons = eventually(

@@ -33,7 +33,7 @@ HEALS_SECONDS = 120
 GONE_SECONDS = 450
 
 
-def test_members_spread_over_nodes(place: Place):
+def test_members_are_spread_over_nodes(place: Place):
     """Several clusters, as one alone may be spread by chance."""
     clusters = [place.declare(size=3, name=name) for name in ("a", "b")]
     wide = place.declare(size=5, name="wide")
@@ -47,7 +47,7 @@ def test_members_spread_over_nodes(place: Place):
 
 
 @pytest.mark.verify
-def test_a_member_whose_pod_is_late_keeps_its_identity(place: Place):
+def test_a_member_whose_pod_starts_late_keeps_its_identity(place: Place):
     """The others form the cluster without it; it had no ticket, so its empty volume is no loss."""
     machines.cordon(place.kube, "node-3", on=True)
     cluster = place.declare(size=3, pod={"antiAffinity": True})
@@ -66,7 +66,7 @@ def test_a_member_whose_pod_is_late_keeps_its_identity(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(420)
-def test_a_drained_node_is_waited_for_and_no_member_is_replaced(place: Place):
+def test_a_member_on_a_drained_node_is_waited_for_and_not_replaced(place: Place):
     """The volume stays on it, so the member does as well."""
     cluster = place.declare(size=3, pod=labelled(place)).comes_up()
     before = cluster.client.members()
@@ -114,7 +114,7 @@ def test_all_nodes_can_be_drained_one_by_one(place: Place):
     load.was_served()
 
 
-def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
+def test_a_drain_of_the_only_member_is_blocked_with_a_remedy(place: Place):
     cluster = place.declare(size=1, pod=labelled(place)).comes_up()
     cluster.client.put("before", "kept")
     node = nodes(cluster)["etcd-0"]
@@ -159,7 +159,9 @@ def test_a_node_that_fails_and_comes_back_keeps_its_member(place: Place):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("claim_deleted", [True, pytest.param(False, marks=pytest.mark.verify)])
-def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, claim_deleted: bool):
+def test_the_member_of_a_node_that_is_gone_for_good_is_replaced(
+    place: Place, *, claim_deleted: bool
+):
     """Its volumes lie on it and nowhere else. Its removal from Kubernetes is believed after five
     minutes; that of the claim is a human's word, and believed at once."""
     cluster = place.declare(size=3).comes_up()
@@ -189,7 +191,7 @@ def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, c
 
 @pytest.mark.verify
 @pytest.mark.timeout(720)
-def test_two_nodes_fail_and_their_return_heals(place: Place):
+def test_after_two_nodes_fail_their_return_restores_the_quorum(place: Place):
     cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
     cluster.client.put("before", "kept")
     before, claims = cluster.client.members(), cluster.claim_uids()

@@ -51,7 +51,7 @@ def test_managed_tls_admits_only_clients_with_a_certificate(place: Place):
     assert not cluster.condition("Plaintext")
 
 
-def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
+def test_etcdctl_in_a_pod_connects_without_flags(place: Place):
     """And with endpoints of one's own, which it would not take beside a variable for them."""
     place.declare(size=1).comes_up()
 
@@ -66,7 +66,7 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(330)
-def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
+def test_a_new_certificate_is_used_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()
     with under_load(cluster) as load:
@@ -83,7 +83,7 @@ def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     settles(cluster, 3)
 
 
-def test_certificates_of_a_user_serve(place: Place):
+def test_user_provided_certificates_are_served(place: Place):
     bring(place)
     cluster = place.declare(size=3, TLS=STATIC)
     with under_load(cluster.comes_up()):
@@ -94,7 +94,7 @@ def test_certificates_of_a_user_serve(place: Place):
 
 
 @pytest.mark.verify
-def test_certificates_of_a_user_between_members_leave_clients_with_managed_ones(place: Place):
+def test_user_provided_peer_certificates_leave_clients_with_managed_ones(place: Place):
     bring(place)
     place.credentials = None
     cluster = place.declare(size=3, TLS={"static": {"member": {"peerSecret": "peers"}}})
@@ -104,7 +104,7 @@ def test_certificates_of_a_user_between_members_leave_clients_with_managed_ones(
     assert cluster.credentials() is not None
 
 
-def test_plaintext_that_is_asked_for_is_said(place: Place):
+def test_plaintext_by_request_is_reported(place: Place):
     cluster = place.declare(size=1, TLS=PLAINTEXT).comes_up()
     cluster.client.put("greeting", "hello")
     told = cluster.condition("Plaintext")
@@ -116,7 +116,7 @@ def test_plaintext_that_is_asked_for_is_said(place: Place):
     )
 
 
-def test_what_is_wrong_with_a_certificate_is_said_and_mended(place: Place):
+def test_an_invalid_certificate_is_reported_and_can_be_corrected(place: Place):
     place.declare(size=1, TLS=STATIC).holds(
         "CertificatesUnusable", "Secret peers", "does not exist"
     )
@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_certificate_is_said_and_mended(place: Place):
     cluster.comes_up()
 
 
-def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
+def test_an_invalid_certificate_does_not_affect_a_running_cluster(place: Place):
     authority = bring(place)
     cluster = place.declare(size=3, TLS=STATIC).comes_up()
     uids = cluster.pod_uids()
@@ -159,7 +159,7 @@ def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
     settles(cluster, 3)
 
 
-def test_other_certificates_are_declined_while_a_cluster_runs(place: Place):
+def test_a_switch_to_other_certificates_is_declined_while_a_cluster_runs(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
 

@@ -18,7 +18,7 @@ CHANGE_SECONDS = 150
 
 
 @pytest.mark.timeout(420)
-def test_tls_is_turned_on_while_clients_switch_at_their_own_time(place: Place):
+def test_tls_is_turned_on_while_clients_switch_in_their_own_time(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids
     cluster.plaintext = True
@@ -41,7 +41,7 @@ def test_tls_is_turned_on_while_clients_switch_at_their_own_time(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(1020)
-def test_tls_is_turned_on_off_and_back_half_way_under_load(place: Place):
+def test_tls_is_turned_on_and_off_and_reverted_half_way_under_load(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids
     cluster.plaintext = True

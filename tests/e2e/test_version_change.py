@@ -23,7 +23,9 @@ PULL_SECONDS = 60
         pytest.param(("3.6.16", "3.7.3", "3.6.16"), id="up-and-down-again"),
     ],
 )
-def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str, ...]):
+def test_a_cluster_is_upgraded_one_minor_after_the_other_under_load(
+    place: Place, versions: tuple[str, ...]
+):
     cluster = place.declare(size=3, version=versions[0]).comes_up()
     before = cluster.client.members()
 
@@ -38,7 +40,7 @@ def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str,
 
 
 @pytest.mark.alone
-def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
+def test_a_patch_upgrade_moves_the_leader_only_once(place: Place):
     """Alone, as on a machine that is short of time etcd elects leaders of its own accord too."""
     cluster = place.declare(size=3, version="3.7.2").comes_up()
     leader, uids = cluster.leader(), cluster.pod_uids()
@@ -56,7 +58,7 @@ def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
 
 
 @pytest.mark.verify
-def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: Place):
+def test_a_version_without_an_image_stops_at_the_first_pod_and_can_be_reverted(place: Place):
     """A minor higher, so that going back is a downgrade that has not happened yet."""
     cluster = place.declare(size=3, version="3.6.16").comes_up()
 
@@ -71,7 +73,7 @@ def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: 
 
 
 @pytest.mark.verify
-def test_a_repository_without_images_stops_at_the_first_pod_and_goes_back(place: Place):
+def test_a_repository_without_images_stops_at_the_first_pod_and_can_be_reverted(place: Place):
     cluster = place.declare(size=3).comes_up()
 
     with under_load(cluster):

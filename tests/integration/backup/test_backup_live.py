@@ -93,7 +93,7 @@ def restored(cluster: Cluster, file: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @differing("cluster", OLDEST, NEWEST)
-async def test_a_backup_in_s3_is_one_that_etcd_restores(
+async def test_a_backup_in_s3_can_be_restored_by_etcd(
     etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
 ) -> None:
     name, folder = bucket
@@ -113,7 +113,7 @@ async def test_a_backup_in_s3_is_one_that_etcd_restores(
     assert found["revision"] == done.revision == beside["etcdRevision"]
 
 
-async def test_the_follower_is_taken_and_has_all_that_was_acknowledged(
+async def test_a_backup_of_a_follower_has_every_acknowledged_write(
     cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
 ) -> None:
     cluster.begin(3)
@@ -133,7 +133,7 @@ async def test_the_follower_is_taken_and_has_all_that_was_acknowledged(
     assert restored(cluster, bucket[1] / "a" / "etcd.backup", tmp_path)["revision"] >= revision
 
 
-async def test_a_large_one_goes_up_in_parts_within_little_memory(
+async def test_a_large_backup_is_uploaded_in_parts_with_little_memory(
     one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
 ) -> None:
     """In a process of its own, as in the Job: 64 MiB must not be 64 MiB of memory."""
@@ -163,7 +163,9 @@ async def test_a_large_one_goes_up_in_parts_within_little_memory(
     assert int(out) < 128 * 1024, f"{int(out) // 1024} MiB"
 
 
-async def test_it_goes_to_a_volume_and_old_ones_leave(full: Cluster, tmp_path: Path) -> None:
+async def test_a_backup_is_stored_in_a_volume_and_old_ones_are_deleted(
+    full: Cluster, tmp_path: Path
+) -> None:
     store = Store("Volume", "claim", "daily/etcd")
     order = told(full, store, stamped=True, keep=1)
     root = tmp_path / "volume"
@@ -181,7 +183,7 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(full: Cluster, tmp_path: P
     assert names == sorted([mine, f"{mine}.manifest.json", "etcd_vegetables"])
 
 
-async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
+async def test_a_store_that_deletes_slowly_does_not_fail_a_complete_backup(
     etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -205,7 +207,7 @@ async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
     )
 
 
-async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
+async def test_a_backup_interrupted_after_it_is_complete_reports_success(
     etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     name = with_an_old_one(bucket)
@@ -226,7 +228,7 @@ async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
 SCHEDULED = "nightly/etcd_2026-11-21-03:00_0123abcd"
 
 
-async def test_a_schedules_backup_says_what_else_is_there(
+async def test_a_scheduled_backup_reports_other_backups_in_the_store(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     name, folder = bucket
@@ -247,7 +249,7 @@ async def test_a_schedules_backup_says_what_else_is_there(
     assert once.others is None
 
 
-async def test_a_backup_at_the_very_path_of_a_schedule_was_not_seen_in_a_bucket(
+async def test_a_backup_exactly_at_the_path_of_a_schedule_was_not_found_in_a_bucket(
     s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """A bucket lists what comes after a name."""
@@ -262,7 +264,7 @@ async def test_a_backup_at_the_very_path_of_a_schedule_was_not_seen_in_a_bucket(
     assert [(one.rest, one.size) for one in found.newest] == [("", 7)]
 
 
-async def test_a_run_that_is_over_is_not_stored_again_by_an_object_that_was_brought_back(
+async def test_a_finished_run_is_not_stored_again_by_a_restored_etcdbackup(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """A namespace that was restored with its EtcdBackups, and without their statuses, stored the
@@ -282,7 +284,7 @@ async def test_a_run_that_is_over_is_not_stored_again_by_an_object_that_was_brou
     assert isinstance(await back_up(order, secret=secret), Stored)
 
 
-async def test_a_store_that_does_not_say_what_it_has_is_not_written_over(
+async def test_a_store_that_cannot_be_listed_is_not_overwritten(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Any failure to look was taken for nothing being there, and the day's backup was replaced."""
@@ -309,7 +311,7 @@ async def test_a_store_that_does_not_say_what_it_has_is_not_written_over(
     assert (folder / SCHEDULED).stat().st_mtime_ns == before
 
 
-async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
+async def test_the_last_page_of_a_list_is_read_too(
     s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """The coreos operator read one page, of a thousand."""
@@ -327,7 +329,7 @@ async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
 
 
 @pytest.mark.parametrize("checksum", ["", *CHECKSUMS])
-async def test_each_upload_bears_the_checksum_that_is_asked_for(
+async def test_each_upload_has_the_configured_checksum(
     s3: S3Server, bucket: tuple[str, Path], secret: str, checksum: str
 ) -> None:
     """Some stores ask for one, and others refuse what they do not know."""
@@ -362,7 +364,7 @@ async def test_each_upload_bears_the_checksum_that_is_asked_for(
         assert sent[-1][header] == digest
 
 
-async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
+async def test_a_slow_or_large_bucket_does_not_delay_a_backup(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -394,7 +396,7 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
     assert done.others.partial
 
 
-async def test_a_file_of_another_object_is_not_deleted(
+async def test_files_of_another_etcdbackup_are_not_deleted(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Of the same path, and by the same name: the UID tells them apart."""
@@ -445,7 +447,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
     assert not (folder / "a" / "etcd.backup.manifest.json").exists()
 
 
-async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
+async def test_a_file_that_reads_back_differently_is_no_backup(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -489,7 +491,7 @@ class TestTheStoreFails:
     @pytest.mark.parametrize(
         "fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset", "lost"]
     )
-    async def test_once_at_any_request_it_is_tried_again(
+    async def test_one_failure_of_any_request_is_retried(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int | str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
@@ -505,7 +507,7 @@ class TestTheStoreFails:
                 assert isinstance(done, Stored), (at, proxy.seen, done)
 
     @pytest.mark.parametrize("fault", [pytest.param(500, marks=pytest.mark.verify), 507])
-    async def test_for_good_from_any_request_on_nothing_half_is_seen(
+    async def test_a_lasting_failure_from_any_request_on_leaves_no_partial_backup(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
@@ -524,7 +526,7 @@ class TestTheStoreFails:
                 written = file.read_bytes()
                 assert written == b"of before" or len(written) > FULL
 
-    async def test_a_new_file_is_never_seen_under_the_manifest_of_an_old_one(
+    async def test_a_new_file_never_has_the_manifest_of_an_old_one(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         """A deletion by the old owner's UID would take the new file with it."""
@@ -559,7 +561,7 @@ class TestTheStoreFails:
 
         assert seen == {"old", "undecided", "uid"}
 
-    async def test_a_store_that_hangs_ends_with_the_time_that_it_was_given(
+    async def test_a_backup_to_a_hanging_store_ends_at_its_deadline(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
@@ -573,7 +575,7 @@ class TestTheStoreFails:
         assert "timeoutInSecond: 2 s have passed" in done.message
         assert asyncio.get_running_loop().time() - began < 60, "it waited for the store"
 
-    async def test_one_that_hangs_at_any_request_is_named_before_the_time_is_over(
+    async def test_a_store_that_hangs_at_any_request_is_named_before_the_deadline(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
@@ -595,7 +597,7 @@ class TestTheStoreFails:
                 assert (done.reason, done.final) == ("StoreUnreachable", False), (at, proxy.seen)
                 assert done.message.startswith(f"spec.s3.endpoint: {proxy.endpoint} cannot be")
 
-    async def test_reading_takes_as_long_as_it_takes(
+    async def test_a_slow_read_has_no_overall_deadline(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
@@ -612,7 +614,7 @@ class TestTheStoreFails:
         assert sum(read) > FULL
         assert len(proxy.seen) == 1
 
-    async def test_who_may_only_write_can_back_up(
+    async def test_write_only_credentials_are_sufficient_for_a_backup(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
@@ -623,7 +625,7 @@ class TestTheStoreFails:
         assert isinstance(done, Stored)
 
 
-async def test_an_etcd_with_users_says_which_one_is_needed(
+async def test_a_denied_backup_names_the_user_it_needs(
     cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     cluster.begin(1)
@@ -655,7 +657,7 @@ def certificates(folder: Path, host: str) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
-async def test_an_etcd_with_tls_is_shown_the_certificate_of_the_secret(
+async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
     one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -720,21 +722,21 @@ class TestBadInput:
         assert "test-secret-key" not in done.message
         return done.message
 
-    async def test_a_bucket_that_is_not_there(
+    async def test_a_missing_bucket_is_reported(
         self, full: Cluster, s3: S3Server, secret: str
     ) -> None:
         told_ = await self.failure(told(full, at_s3(s3, "nowhere")), secret)
 
         assert "spec.s3.path: there is no bucket 'nowhere'" in told_
 
-    async def test_a_store_that_is_not_there(
+    async def test_an_unreachable_store_is_reported(
         self, full: Cluster, s3: S3Server, secret: str
     ) -> None:
         store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
 
         assert "spec.s3.endpoint" in await self.failure(told(full, store), secret)
 
-    async def test_a_store_whose_name_is_not_known(
+    async def test_a_store_whose_name_does_not_resolve_is_reported(
         self, full: Cluster, s3: S3Server, secret: str
     ) -> None:
         store = replace(at_s3(s3, "b"), endpoint="http://minio.nowhere.invalid:9000")
@@ -744,7 +746,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("old", "new"), [("TESTACCESSKEY", "OTHER"), ("test-secret-key", "wrong")]
     )
-    async def test_credentials_that_the_store_does_not_know(
+    async def test_credentials_unknown_to_the_store_are_reported(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, old: str, new: str
     ) -> None:
         file = Path(secret) / "credentials"
@@ -754,14 +756,14 @@ class TestBadInput:
             told(full, at_s3(s3, bucket[0])), secret
         )
 
-    async def test_a_secret_that_is_not_there(
+    async def test_a_missing_secret_is_reported(
         self, full: Cluster, s3: S3Server, tmp_path: Path
     ) -> None:
         told_ = await self.failure(told(full, at_s3(s3, "b")), str(tmp_path / "nothing"))
 
         assert "spec.s3.awsSecret: Secret aws: there is no such Secret" in told_
 
-    async def test_an_etcd_that_is_not_there(
+    async def test_an_unreachable_etcd_is_reported(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         nobody = (f"http://127.0.0.1:{free_port()}", "http://etcd.nowhere.invalid:2379")
@@ -770,7 +772,7 @@ class TestBadInput:
         assert "spec.etcdEndpoints: no endpoint answers" in told_
         assert all(where in told_ for where in nobody)
 
-    async def test_another_cluster_than_was_meant(
+    async def test_endpoints_of_another_cluster_are_reported(
         self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         told_ = await self.failure(told(full, at_s3(s3, bucket[0]), cluster_id=0xAB), secret)

@@ -79,7 +79,7 @@ async def there(cloud: Cloud, key: str) -> bytes | None:
     return await Sink(cloud.store, dict(cloud.secret)).get(key, 2**30)
 
 
-async def test_a_backup_goes_up_in_parts_and_is_restored(
+async def test_a_backup_is_uploaded_in_parts_and_restored(
     full: Cluster, cloud: Cloud, secret: str, tmp_path: Path
 ) -> None:
     done = await back_up(told(full, cloud.store, verify=True), secret=secret)
@@ -104,7 +104,9 @@ async def test_a_backup_goes_up_in_parts_and_is_restored(
     assert new.marked
 
 
-async def test_old_ones_leave_and_neighbours_stay(full: Cluster, cloud: Cloud, secret: str) -> None:
+async def test_old_backups_are_deleted_and_other_files_are_kept(
+    full: Cluster, cloud: Cloud, secret: str
+) -> None:
     store = replace(cloud.store, key="daily/etcd")
     order = told(full, store, stamped=True, keep=1)
     sink = Sink(store, dict(cloud.secret))
@@ -151,7 +153,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
 
 @faults(503, "reset", "lost", always=(("ABS", "lost"), ("GCS", 503)))
-async def test_one_failure_at_any_request_is_got_over(
+async def test_one_failure_of_any_request_is_retried(
     full: Cluster, cloud: Cloud, secret: str, fault: int | str
 ) -> None:
     await back_up(told(full, cloud.store), secret=secret)
@@ -172,7 +174,7 @@ async def test_one_failure_at_any_request_is_got_over(
 
 
 @faults(500, 403, always=(("ABS", 500), ("OSS", 403)))
-async def test_a_failure_that_stays_leaves_nothing_half(
+async def test_a_lasting_failure_leaves_no_partial_backup(
     full: Cluster, cloud: Cloud, secret: str, fault: int
 ) -> None:
     sink = Sink(cloud.store, dict(cloud.secret))
@@ -193,7 +195,7 @@ async def test_a_failure_that_stays_leaves_nothing_half(
         assert file == b"of before" or len(file or b"") > FULL
 
 
-async def test_an_answer_that_is_cut_short_is_never_taken_for_the_whole(
+async def test_a_truncated_response_is_never_taken_for_the_whole_file(
     full: Cluster, cloud: Cloud, secret: str
 ) -> None:
     """Read on where it ended, or refused."""
@@ -215,7 +217,9 @@ async def test_an_answer_that_is_cut_short_is_never_taken_for_the_whole(
     assert f"spec.{cloud.store.section}" in str(failed.value)
 
 
-async def test_who_may_only_write_can_back_up(full: Cluster, cloud: Cloud, secret: str) -> None:
+async def test_write_only_credentials_are_sufficient_for_a_backup(
+    full: Cluster, cloud: Cloud, secret: str
+) -> None:
     cloud.proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
 
     assert isinstance(await back_up(told(full, cloud.store), secret=secret), Stored)
@@ -231,7 +235,7 @@ class TestBadInput:
         assert asyncio.get_running_loop().time() - began < 8
         return done.message
 
-    async def test_a_bucket_that_is_not_there(
+    async def test_a_missing_bucket_is_reported(
         self, full: Cluster, cloud: Cloud, tmp_path: Path
     ) -> None:
         cloud.store = replace(cloud.store, bucket="nowhere")
@@ -240,7 +244,7 @@ class TestBadInput:
 
         assert words in await self.failure(cloud, full, tmp_path)
 
-    async def test_credentials_that_the_store_does_not_know(
+    async def test_credentials_unknown_to_the_store_are_reported(
         self, full: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GOOGLE_BASE_URL", cloud.proxy.endpoint)
@@ -258,7 +262,7 @@ class TestBadInput:
         assert not any(value in said for value in (*wrong.values(), *cloud.secret.values()))
 
     @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)
-    async def test_the_key_of_another_account_of_google(
+    async def test_the_key_of_another_google_account_is_reported(
         self, full: Cluster, cloud: Cloud, tmp_path: Path
     ) -> None:
         other = google_front.Google("", s3=cloud.proxy.s3, endpoint=cloud.proxy.endpoint)  # type: ignore[attr-defined]
@@ -268,7 +272,7 @@ class TestBadInput:
 
 
 @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)
-async def test_a_token_of_google_is_enough(
+async def test_a_google_access_token_is_sufficient(
     full: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """coreos's other form of the Secret; it does not say where Google is."""

@@ -106,7 +106,7 @@ async def waits_or_ends(proxy: Faulty, process: Any) -> bool:
     return proxy.waits.is_set()
 
 
-async def test_killed_before_anything_is_written_to_the_store_the_next_try_makes_it(
+async def test_a_backup_killed_before_its_first_write_is_made_by_the_next_attempt(
     one: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty, tmp_path: Path
 ) -> None:
     """Where a backup was before. Nobody sees the parts that are left: a rule of the bucket's ends
@@ -140,7 +140,7 @@ async def test_killed_before_anything_is_written_to_the_store_the_next_try_makes
 
 
 @pytest.mark.parametrize(("size", "in_parts"), [(1, False), (PART, False), (PART + 1, True)])
-async def test_a_small_one_left_parts_in_the_bucket_too_if_it_was_killed(
+async def test_a_small_backup_that_was_killed_left_parts_in_the_bucket(
     s3: S3Server, bucket: tuple[str, Path], proxy: Faulty, monkeypatch: pytest.MonkeyPatch,
     *, size: int, in_parts: bool
 ) -> None:  # fmt: skip
@@ -158,7 +158,7 @@ async def test_a_small_one_left_parts_in_the_bucket_too_if_it_was_killed(
     assert any("upload" in request for request in proxy.seen) is in_parts
 
 
-async def test_told_to_stop_it_calls_the_upload_off_and_says_so(
+async def test_a_stopped_backup_aborts_its_upload_and_reports_it(
     one: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty, tmp_path: Path
 ) -> None:
     await fill(one.first[0], MORE, 1_000_000)
@@ -178,7 +178,7 @@ async def test_told_to_stop_it_calls_the_upload_off_and_says_so(
     assert not (folder / "a").exists()
 
 
-async def test_killed_at_any_effect_on_a_volume_what_is_left_goes_with_the_next_try(
+async def test_remains_of_a_backup_killed_at_any_write_are_removed_by_the_next_attempt(
     one: Cluster, tmp_path: Path
 ) -> None:
     """Or a few Jobs that were killed would have filled it."""
@@ -212,7 +212,7 @@ async def test_killed_at_any_effect_on_a_volume_what_is_left_goes_with_the_next_
     assert staged(folder) == []
 
 
-async def test_what_is_left_in_a_volume_goes_with_the_object_and_nobody_elses(
+async def test_deleting_an_etcdbackup_removes_only_its_own_unfinished_files(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "a").mkdir()

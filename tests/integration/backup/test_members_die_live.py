@@ -108,7 +108,7 @@ def visible(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("members", [3], indirect=True)
 @pytest.mark.parametrize("way", WAYS)
-async def test_another_member_gives_all_of_it(
+async def test_a_backup_switches_to_another_member(
     members: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty,
     caplog: pytest.LogCaptureFixture, way: str
 ) -> None:  # fmt: skip
@@ -128,7 +128,7 @@ async def test_another_member_gives_all_of_it(
 
 @pytest.mark.parametrize("members", [1], indirect=True)
 @pytest.mark.parametrize("way", ["killed", pytest.param("hangs", marks=pytest.mark.verify)])
-async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
+async def test_if_the_only_member_dies_nothing_is_left_and_the_next_attempt_succeeds(
     members: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty,
     caplog: pytest.LogCaptureFixture, way: str
 ) -> None:  # fmt: skip
@@ -149,7 +149,7 @@ async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
 
 
 @pytest.mark.parametrize("members", [3, 1], indirect=True)
-async def test_one_that_hangs_over_its_keys_gives_way_to_another_if_there_is_one(
+async def test_a_member_that_hangs_while_hashing_is_skipped_if_there_is_another(
     members: Cluster, order: Order, secret: str, proxy: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It had all the time that there is, as nothing of a hash is seen before its end."""
@@ -180,7 +180,7 @@ async def test_one_that_hangs_over_its_keys_gives_way_to_another_if_there_is_one
 
 
 @pytest.mark.parametrize("members", [1], indirect=True)
-async def test_how_far_it_is_and_how_fast_is_told_over_the_wire_while_it_goes_on(
+async def test_progress_and_speed_can_be_queried_during_a_backup(
     members: Cluster, order: Order, secret: str, proxy: Faulty, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

@@ -60,7 +60,7 @@ async def stored(old: Cluster, stores: Path) -> Path:
     return stores
 
 
-async def test_keys_leases_and_users_of_3_4_are_served_by_3_5(
+async def test_keys_leases_and_users_of_3_4_are_restored_with_3_5(
     old: Cluster, new: Cluster, tmp_path: Path
 ) -> None:
     stores = await stored(old, tmp_path / "stores")
@@ -83,7 +83,7 @@ async def test_keys_leases_and_users_of_3_4_are_served_by_3_5(
         ctl(new, "get", "", "--prefix")
 
 
-async def test_data_of_3_4_is_not_given_to_a_minor_that_cannot_take_it_in(
+async def test_data_of_3_4_is_refused_for_a_minor_that_cannot_read_it(
     old: Cluster, newest: Cluster, tmp_path: Path
 ) -> None:
     stores = await stored(old, tmp_path / "stores")

@@ -77,7 +77,7 @@ def secret(private: Private, tmp_path: Path) -> str:
     return written(tmp_path / "aws", private.server.secret)
 
 
-async def test_a_backup_goes_through_it_and_comes_back(
+async def test_a_backup_to_a_store_with_a_private_ca_can_be_restored(
     full: Cluster, private: Private, secret: str, tmp_path: Path
 ) -> None:
     of = {"name": "c", "spec": {"size": 1}}
@@ -104,7 +104,7 @@ async def test_a_backup_goes_through_it_and_comes_back(
     assert not file.exists()
 
 
-async def test_the_public_authorities_are_trusted_beside_it(
+async def test_public_cas_are_trusted_beside_a_private_one(
     full: Cluster, private: Private, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy that opens connections may be there one day and gone the next."""
@@ -125,7 +125,7 @@ class TestWhatIsNotTrusted:
         assert isinstance(done, Failure), done
         return done
 
-    async def test_a_store_of_which_nobody_said_whose_it_is(
+    async def test_a_private_ca_without_a_ca_secret_is_reported(
         self, full: Cluster, private: Private, secret: str
     ) -> None:
         store = replace(private.store, ca_secret="")
@@ -138,7 +138,7 @@ class TestWhatIsNotTrusted:
             "authority; name a Secret with its own as ca.crt"
         )
 
-    async def test_a_restore_says_so_by_its_own_field(
+    async def test_a_restore_reports_a_private_ca_with_its_own_field(
         self, full: Cluster, private: Private, secret: str, tmp_path: Path
     ) -> None:
         new = Target(full, tmp_path / "new", tmp_path)
@@ -150,7 +150,7 @@ class TestWhatIsNotTrusted:
         assert code == 1
         assert "spec.bootstrap.restore.s3.caSecret: the certificate of" in new.said.read_text()
 
-    async def test_the_authority_of_another(
+    async def test_the_ca_of_another_store_is_reported(
         self, full: Cluster, private: Private, secret: str
     ) -> None:
         failure = await self.failure(full, private.store, secret, private.another)
@@ -160,7 +160,7 @@ class TestWhatIsNotTrusted:
             "Secret minio-ca nor by a public authority"
         )
 
-    async def test_a_secret_that_is_not_there(
+    async def test_a_missing_secret_is_reported(
         self, full: Cluster, private: Private, secret: str, tmp_path: Path
     ) -> None:
         failure = await self.failure(full, private.store, secret, str(tmp_path / "nothing"))
@@ -168,7 +168,7 @@ class TestWhatIsNotTrusted:
         assert failure.reason == "InvalidSecret"
         assert "spec.s3.caSecret: Secret minio-ca: it has no key ca.crt" in failure.message
 
-    async def test_a_certificate_for_another_name(
+    async def test_a_certificate_for_another_name_is_reported(
         self, full: Cluster, private: Private, secret: str
     ) -> None:
         elsewhere = f"https://localhost:{private.server.port}"

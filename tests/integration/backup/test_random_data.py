@@ -22,7 +22,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
 
 
 @pytest.mark.parametrize("seed", range(MINORS.index(NEWEST), 9, len(MINORS)))
-async def test_what_was_there_is_there_again_and_what_is_damaged_is_refused(
+async def test_random_data_is_restored_completely_and_a_damaged_backup_is_refused(
     sets: Campaign, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaign.sources, "open_channel", sets.open_channel)
@@ -34,7 +34,7 @@ async def test_what_was_there_is_there_again_and_what_is_damaged_is_refused(
     assert len(found["damages"]) >= 20
 
 
-def test_whatever_differs_is_a_difference() -> None:
+def test_every_kind_of_difference_is_found() -> None:
     before = Picture(9, [(b"k", b"v", 1, 2, 1, 7)], {7: (1000, [b"k"])}, {"user a": ["some"]})
     after = replace(before, revision=109)
 

@@ -114,7 +114,7 @@ async def serves(target: FromS3, keys: int) -> None:
     assert len(ctl(target.cluster, "get", "", "--prefix", "--keys-only")["kvs"]) == keys
 
 
-async def test_killed_while_it_fetches_what_is_in_place_stays_and_the_next_pod_does_it(
+async def test_a_restore_killed_during_the_download_is_done_by_the_next_pod(
     target: FromS3, proxy: Faulty
 ) -> None:
     before = target.database
@@ -135,7 +135,7 @@ async def test_killed_while_it_fetches_what_is_in_place_stays_and_the_next_pod_d
     await serves(target, 50)
 
 
-async def test_an_etcdutl_that_dies_gives_nothing_its_place_and_the_next_pod_does_it(
+async def test_a_restore_whose_etcdutl_dies_is_done_by_the_next_pod(
     target: FromS3,
 ) -> None:
     """While it copies the snapshot, while it writes into the copy, and as it makes a log."""

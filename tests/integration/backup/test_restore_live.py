@@ -134,7 +134,7 @@ def target(source: tuple[Cluster, Path], tmp_path: Path, name: str = "new") -> T
 
 
 @differing("cluster", OLDEST, NEWEST)
-async def test_every_key_is_back_and_revisions_only_grow(
+async def test_every_key_is_restored_and_revisions_only_increase(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     cluster, _ = source
@@ -156,7 +156,7 @@ async def test_every_key_is_back_and_revisions_only_grow(
     assert not (new.root / restore.FOLDER).exists()
 
 
-async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
+async def test_a_watch_from_before_the_restore_gets_a_compaction_error(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     """It would otherwise go on as if nothing had been lost in between."""
@@ -177,7 +177,7 @@ async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
     assert b"compacted" in out
 
 
-async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
+async def test_a_restore_killed_at_any_write_is_done_by_the_next_pod(
     source: tuple[Cluster, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = source[0].first[0]
@@ -231,7 +231,7 @@ exit_at_once(code)
 """
 
 
-async def test_a_large_one_is_fetched_within_little_memory(tmp_path: Path) -> None:
+async def test_a_large_backup_is_fetched_with_little_memory(tmp_path: Path) -> None:
     """In a process of its own, as in the Job, and as the Job tells it to use its memory."""
     stores, root = tmp_path / "stores", tmp_path / "volume"
     stores.mkdir()
@@ -289,7 +289,9 @@ class TestRefused:
         assert not new.marked
         assert not (new.root / "data").exists()
 
-    async def test_one_flipped_bit(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+    async def test_a_flipped_bit_is_refused(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
         file = source[1] / "etcd.db"
         content = bytearray(file.read_bytes())
         content[len(content) // 3] ^= 8
@@ -297,7 +299,7 @@ class TestRefused:
 
         await self.refused(target(source, tmp_path), "etcd's hash at its end")
 
-    async def test_a_file_that_is_cut_short(
+    async def test_a_truncated_file_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         file = source[1] / "etcd.db"
@@ -305,12 +307,14 @@ class TestRefused:
 
         await self.refused(target(source, tmp_path), "hash")
 
-    async def test_something_else(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+    async def test_a_file_that_is_no_snapshot_is_refused(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
         (source[1] / "etcd.db").write_bytes(b"not a snapshot")
 
         await self.refused(target(source, tmp_path), "a complete snapshot cannot have")
 
-    async def test_another_snapshot_than_the_manifests(
+    async def test_a_snapshot_that_does_not_match_its_manifest_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         """Whole in itself: only the manifest tells."""
@@ -322,7 +326,7 @@ class TestRefused:
 
         await self.refused(target(source, tmp_path), "the manifest beside it")
 
-    async def test_another_backup_than_the_one_that_was_named(
+    async def test_another_backup_than_the_named_one_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         """Whole, and with a manifest that fits: the object that was named has stored another."""
@@ -331,12 +335,14 @@ class TestRefused:
 
         await self.refused(new, "another backup has taken its place")
 
-    async def test_nothing(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+    async def test_a_missing_file_is_refused(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
         (source[1] / "etcd.db").unlink()
 
         await self.refused(target(source, tmp_path), "there is no 'etcd.db' in 'claim'", code=1)
 
-    async def test_a_version_that_cannot_take_it(
+    async def test_a_version_that_cannot_read_the_data_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         file = source[1] / "etcd.db.manifest.json"
@@ -345,14 +351,14 @@ class TestRefused:
 
         await self.refused(target(source, tmp_path), "spec.version: the backup is of etcd 3.9.1")
 
-    async def test_a_volume_that_is_too_small(
+    async def test_a_volume_that_is_too_small_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: type("U", (), {"free": 1000}))
 
         await self.refused(target(source, tmp_path), "the volume has 1000 bytes left")
 
-    async def test_a_database_that_is_larger_than_the_quota(
+    async def test_a_database_larger_than_the_quota_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         """etcd would serve it, and answer each write with NOSPACE."""
@@ -363,7 +369,7 @@ class TestRefused:
 
         await self.refused(new, f"spec.etcd.quotaBackend: the backup has {size} bytes")
 
-    async def test_a_volume_with_another_members_data(
+    async def test_a_volume_with_data_of_another_member_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         new = target(source, tmp_path)
@@ -373,7 +379,7 @@ class TestRefused:
         await self.refused(new, "the volume holds data already")
         assert (new.root / marker.FILE).read_bytes() == marker.serialise(other)
 
-    async def test_a_volume_with_data_that_nobody_has_marked(
+    async def test_a_volume_with_data_without_a_marker_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
         """Such as one that another operator has filled."""
@@ -385,7 +391,7 @@ class TestRefused:
         assert list((new.root / "data" / "member" / "wal").glob("*.wal"))
 
 
-async def test_one_whose_manifest_was_withdrawn_is_restored_by_etcds_own_hash(
+async def test_a_backup_whose_manifest_was_withdrawn_is_checked_by_etcds_own_hash(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     """A backup was to take its place, and its Job died."""
@@ -394,7 +400,7 @@ async def test_one_whose_manifest_was_withdrawn_is_restored_by_etcds_own_hash(
     assert await target(source, tmp_path).container("fetch") == 0
 
 
-async def test_a_snapshot_without_a_manifest_is_one_too(
+async def test_a_snapshot_without_a_manifest_is_restored(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     """As `etcdctl snapshot save` and the coreos operator made them."""

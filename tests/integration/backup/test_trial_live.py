@@ -101,7 +101,7 @@ def edit(pod: Pod, **changes: Any) -> None:
 
 
 @differing("cluster", OLDEST, NEWEST)
-async def test_what_the_cluster_held_is_what_comes_back(pod: Pod) -> None:
+async def test_a_trial_restore_finds_the_data_of_the_cluster(pod: Pod) -> None:
     done = await pod.store()
 
     found = await pod.whole()
@@ -166,7 +166,7 @@ async def test_a_key_that_is_missing_is_a_difference(pod: Pod) -> None:
     assert "and the cluster had 60" in failure.message
 
 
-async def test_an_older_snapshot_under_the_manifest_of_a_newer_is_a_difference(
+async def test_an_older_snapshot_with_the_manifest_of_a_newer_one_is_a_difference(
     pod: Pod, cluster: Cluster
 ) -> None:
     await pod.store()
@@ -184,7 +184,7 @@ async def test_an_older_snapshot_under_the_manifest_of_a_newer_is_a_difference(
 
 
 @pytest.mark.parametrize("damage", ["flipped", "another", "gone", "undecided"])
-async def test_what_is_not_what_was_stored_is_not_tried(
+async def test_a_backup_that_was_changed_in_the_store_is_not_tried(
     pod: Pod, cluster: Cluster, damage: str
 ) -> None:
     await pod.store()
@@ -210,7 +210,7 @@ async def test_what_is_not_what_was_stored_is_not_tried(
     assert failure.message.startswith("spec.volume.path: ")
 
 
-async def test_with_users_root_is_known_by_its_certificate(pod: Pod, cluster: Cluster) -> None:
+async def test_data_with_users_is_read_with_a_root_certificate(pod: Pod, cluster: Cluster) -> None:
     done = await pod.store()
     data = pod.stores / "etcd.db"
     for words in (

@@ -155,7 +155,7 @@ def refusal_of(error: ApiException) -> str:
 
 
 @pytest.mark.parametrize(("kind", "row"), cases("refused.yaml"))
-def test_a_malformed_spec_is_refused_and_the_field_named(
+def test_a_malformed_spec_is_refused_with_its_field(
     server: Server, kind: str, row: dict[str, Any]
 ) -> None:
     with pytest.raises(ApiException) as caught:
@@ -166,7 +166,7 @@ def test_a_malformed_spec_is_refused_and_the_field_named(
 
 
 @pytest.mark.parametrize(("kind", "row"), cases("admitted.yaml"))
-def test_a_good_spec_is_taken_unchanged(server: Server, kind: str, row: dict[str, Any]) -> None:
+def test_a_valid_spec_is_accepted_unchanged(server: Server, kind: str, row: dict[str, Any]) -> None:
     body = manifest(kind, row)
 
     taken = server.create(body)
@@ -175,19 +175,19 @@ def test_a_good_spec_is_taken_unchanged(server: Server, kind: str, row: dict[str
 
 
 @pytest.mark.parametrize("row", table("operator_cases.yaml"), ids=lambda row: row["case"])
-def test_what_the_operator_judges_reaches_it(server: Server, row: dict[str, Any]) -> None:
+def test_specs_that_the_operator_refuses_are_admitted(server: Server, row: dict[str, Any]) -> None:
     server.create(manifest("EtcdCluster", row))
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
-def test_every_example_is_taken(server: Server, path: Path) -> None:
+def test_every_example_is_accepted(server: Server, path: Path) -> None:
     for body in yaml.safe_load_all(path.read_text()):
         if body["apiVersion"].startswith(GROUP):
             server.create(body)
 
 
 @pytest.mark.parametrize("name", ["etcd-cluster", "etcd-backup", "etcd-restore"])
-def test_manifests_of_introductions_to_the_coreos_operator_are_taken(
+def test_manifests_from_tutorials_of_the_coreos_operator_are_accepted(
     server: Server, name: str
 ) -> None:
     body = yaml.safe_load((COREOS_EXAMPLES / f"{name}.yaml").read_text())
@@ -210,7 +210,7 @@ def stored(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     [pytest.param(row["from"], row, id=row["case"]) for row in table("updates.yaml")],
     indirect=["stored"],
 )
-def test_a_change_is_taken_or_refused(server: Server, stored: str, row: dict[str, Any]) -> None:
+def test_an_update_is_accepted_or_refused(server: Server, stored: str, row: dict[str, Any]) -> None:
     def change() -> None:
         if "runs" in row:
             status = {"phase": "Running", "currentVersion": row["runs"]}
@@ -238,7 +238,7 @@ def test_scale_sets_the_size_within_its_bounds(server: Server, stored: str) -> N
     assert "delete the EtcdCluster" in refusal_of(caught.value)
 
 
-def test_the_version_is_left_open_where_coreos_wrote_one_into_the_spec(server: Server) -> None:
+def test_no_default_version_is_written_into_the_spec(server: Server) -> None:
     """So that neither a newer operator's default nor a line taken out of a manifest upgrades a
     running cluster."""
     spec = server.create(manifest("EtcdCluster", {}))["spec"]
@@ -247,7 +247,7 @@ def test_the_version_is_left_open_where_coreos_wrote_one_into_the_spec(server: S
 
 
 @pytest.mark.parametrize("stored", [{}], indirect=True)
-def test_the_status_is_taken_as_the_operator_writes_it(server: Server, stored: str) -> None:
+def test_the_status_is_accepted_as_the_operator_writes_it(server: Server, stored: str) -> None:
     entry = {"name": "good-0", "id": "8e9e05c52164694d", "role": "voter", "version": "3.7.3"}
     figures = {"term": 7, "appliedIndex": 9007199254740993, "dbSize": 8589934592}
     condition = {"type": "Recovering", "status": "True", "reason": "MemberLost", "message": "x"}
@@ -262,14 +262,14 @@ def test_the_status_is_taken_as_the_operator_writes_it(server: Server, stored: s
     "entry", [{"name": "good-0"}, {"id": "1", "role": "boss"}, {"id": "1", "term": "7"}], ids=str
 )
 @pytest.mark.parametrize("stored", [{}], indirect=True)
-def test_a_member_in_the_status_has_its_form(server: Server, stored: str, entry: dict) -> None:
+def test_a_member_in_the_status_is_validated(server: Server, stored: str, entry: dict) -> None:
     with pytest.raises(ApiException) as caught:
         server.tell(stored, {"memberStatus": [entry]})
 
     assert "memberStatus" in refusal_of(caught.value)
 
 
-def test_the_tables_are_as_large_as_promised() -> None:
+def test_the_tables_have_at_least_120_refused_specs() -> None:
     refused = [row["case"] for rows in table("refused.yaml").values() for row in rows]
 
     assert len(refused) >= 120

@@ -108,7 +108,7 @@ def rendered(cluster: EtcdCluster) -> list[Json]:
     ]
 
 
-def test_jobs_of_what_is_admitted_of_other_kinds_are_taken_as_they_are(
+def test_jobs_for_admitted_objects_of_other_kinds_are_accepted_unchanged(
     api: client.ApiClient, namespace: str
 ) -> None:
     """The rows alone: the texts are for the parsers, and would take minutes here."""

@@ -82,7 +82,7 @@ def test_every_text_list_and_map_of_a_spec_is_bounded(crds: CRDS) -> None:
     assert [path for path in unbounded if ".dataSource" not in path] == []  # always refused
 
 
-def test_every_rule_says_something_to_a_person(crds: CRDS) -> None:
+def test_every_validation_rule_has_a_readable_message(crds: CRDS) -> None:
     silent = [
         rule["rule"]
         for crd in crds.values()
@@ -94,7 +94,7 @@ def test_every_rule_says_something_to_a_person(crds: CRDS) -> None:
     assert silent == []
 
 
-def test_a_schedules_template_is_the_spec_of_a_backup(crds: CRDS) -> None:
+def test_the_template_of_a_schedule_has_the_schema_of_a_backup(crds: CRDS) -> None:
     """But for what the schedule says itself, and for words."""
 
     def bare(node: Any) -> Any:
@@ -114,7 +114,7 @@ def test_a_schedules_template_is_the_spec_of_a_backup(crds: CRDS) -> None:
     assert bare(schedule["template"]) == backup
 
 
-def test_backup_and_restore_know_the_same_stores(crds: CRDS) -> None:
+def test_backup_and_restore_have_the_same_stores(crds: CRDS) -> None:
     def store(kind: str, name: str) -> dict[str, Any]:
         fields = schema_of(crds[kind])["properties"]["spec"]["properties"][name]["properties"]
         return {
@@ -126,7 +126,7 @@ def test_backup_and_restore_know_the_same_stores(crds: CRDS) -> None:
         assert store("EtcdBackup", name) == store("EtcdRestore", name)
 
 
-def test_backup_and_restore_place_their_pods_alike(crds: CRDS) -> None:
+def test_backup_and_restore_have_the_same_pod_placement(crds: CRDS) -> None:
     def fields(kind: str) -> dict[str, Any]:
         found = schema_of(crds[kind])["properties"]["spec"]["properties"]["pod"]["properties"]
         return {
@@ -139,7 +139,7 @@ def test_backup_and_restore_place_their_pods_alike(crds: CRDS) -> None:
     assert backup.keys() - restore.keys() == {"labels", "annotations"}
 
 
-def test_subresources_columns_and_short_name(crds: CRDS) -> None:
+def test_the_crds_have_their_subresources_columns_and_short_names(crds: CRDS) -> None:
     def columns(kind: str) -> list[str]:
         (version,) = crds[kind]["spec"]["versions"]
         assert "status" in version["subresources"]
@@ -161,7 +161,7 @@ def test_subresources_columns_and_short_name(crds: CRDS) -> None:
     assert {"Schedule", "State", "Last", "Success", "Missed", "LastRun", "Message"} <= schedule
 
 
-def test_the_chart_holds_a_copy() -> None:
+def test_the_chart_has_a_copy_of_the_crds() -> None:
     source = {path.name: path.read_bytes() for path in (ROOT / "crds").glob("*.yaml")}
     copy = {path.name: path.read_bytes() for path in CHART_COPY.glob("*.yaml")}
 
@@ -183,7 +183,9 @@ def test_the_chart_holds_a_copy() -> None:
         ("etcdrestore.spec.s3.path", "<bucket>/<key>"),
     ],
 )
-def test_kubectl_explains(served: None, kubeconfig: str, path: str, words: str) -> None:
+def test_kubectl_explain_describes_the_fields(
+    served: None, kubeconfig: str, path: str, words: str
+) -> None:
     if KUBECTL is None:
         pytest.skip("kubectl is not there")
     command = [KUBECTL, "--kubeconfig", kubeconfig, "explain", path]

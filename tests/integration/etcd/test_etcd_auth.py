@@ -141,7 +141,7 @@ async def test_declared_users_and_roles_are_applied_and_a_second_pass_changes_no
         await put(anybody, b"/other", token)
 
 
-async def test_the_operator_needs_no_password_for_anything_it_asks(secured, declared):
+async def test_the_operator_needs_no_password_for_any_request(secured, declared):
     declared.say(AUTH)
     await declared.carry_out()
     etcd, at = secured.etcd, secured.at("root")
@@ -162,7 +162,9 @@ async def test_the_operator_needs_no_password_for_anything_it_asks(secured, decl
     await etcd.member_remove(at, added)
 
 
-async def test_another_name_is_denied_and_told_from_silence(secured, declared):
+async def test_a_certificate_of_another_name_is_denied_which_is_not_taken_for_silence(
+    secured, declared
+):
     """Who the members are any name may know; their data and changes are root's alone."""
     declared.say(AUTH)
     await declared.carry_out()
@@ -176,7 +178,7 @@ async def test_another_name_is_denied_and_told_from_silence(secured, declared):
         await etcd.member_add_learner(stranger, "http://127.0.0.1:1")
 
 
-async def test_in_plaintext_etcd_answers_the_operator_nothing(cluster):
+async def test_without_tls_etcd_denies_every_request_of_the_operator(cluster):
     cluster.begin(1)
     etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
     accounts = GrpcAccounts(etcd)
@@ -189,7 +191,7 @@ async def test_in_plaintext_etcd_answers_the_operator_nothing(cluster):
         await etcd.member_list(at)
 
 
-async def test_a_look_at_what_has_not_changed_is_one_question(declared):
+async def test_with_nothing_changed_only_one_request_is_sent(declared):
     declared.say(AUTH)
     await declared.carry_out()
     await declared.next_step()
@@ -204,7 +206,7 @@ async def test_a_look_at_what_has_not_changed_is_one_question(declared):
     assert asked == ["AuthStatus"]
 
 
-async def test_passwords_follow_their_secrets_and_hands(secured, declared):
+async def test_a_password_changed_in_a_secret_or_by_hand_is_set_again(secured, declared):
     declared.say(AUTH)
     await declared.carry_out()
     declared.passwords |= {"web": "w2", "root": "r2"}
@@ -223,7 +225,7 @@ async def add_without_password(at, user):
         await rpc.AuthStub(channel).UserAdd(request, timeout=5)
 
 
-async def test_a_user_without_a_password_is_told_of_and_made_anew_once_deleted(secured, declared):
+async def test_a_user_without_a_password_is_reported_and_recreated_once_deleted(secured, declared):
     """As `etcdctl user add web --no-password` makes it. No change of its password gives it one."""
     declared.say(AUTH)
     await add_without_password(declared.at, "web")
@@ -242,7 +244,7 @@ async def test_a_user_without_a_password_is_told_of_and_made_anew_once_deleted(s
     assert authentication.why_not_applied(declared.observed()) is None
 
 
-async def test_a_root_without_a_password_is_made_anew_before_authentication_is_on(
+async def test_a_root_user_without_a_password_is_recreated_before_authentication_is_on(
     secured, declared
 ):
     declared.say(AUTH)
@@ -255,7 +257,9 @@ async def test_a_root_without_a_password_is_made_anew_before_authentication_is_o
     assert authentication.why_not_applied(declared.observed()) is None
 
 
-async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(secured, declared):
+async def test_a_root_user_without_a_password_is_recreated_after_the_documented_steps(
+    secured, declared
+):
     await add_without_password(declared.at, "root")
     for change in (GrantRole("root", "root"), Enable()):
         await declared.accounts.change(declared.at, change, "")
@@ -292,7 +296,7 @@ async def test_authentication_turned_off_by_hand_is_turned_on_again_until_the_sp
     await put(secured.at("anybody"), b"k")
 
 
-async def test_turned_on_by_hand_the_operator_goes_on(secured, declared):
+async def test_the_operator_manages_authentication_that_was_turned_on_by_hand(secured, declared):
     """With another password of root's than the Secret will say."""
     for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
         await declared.accounts.change(declared.at, change, "by hand")
@@ -303,7 +307,7 @@ async def test_turned_on_by_hand_the_operator_goes_on(secured, declared):
     assert await log_in(secured.at("x"), "root", "r1")
 
 
-async def test_every_form_of_a_permission_comes_back_as_it_was_granted(declared):
+async def test_every_form_of_a_permission_is_read_back_as_granted(declared):
     declared.say(AUTH)
     await declared.carry_out()
     roles = declared.world.cluster.auth.roles
@@ -312,7 +316,7 @@ async def test_every_form_of_a_permission_comes_back_as_it_was_granted(declared)
         assert found == role.permissions
 
 
-async def test_etcd_refuses_what_is_there_already(declared):
+async def test_etcd_refuses_to_add_what_exists_already(declared):
     await declared.accounts.change(declared.at, AddRole("r"), "")
     with pytest.raises(Refused, match="already exists"):
         await declared.accounts.change(declared.at, AddRole("r"), "")
@@ -340,9 +344,7 @@ async def test_a_recovery_s_job_logs_in_through_the_gateway(cluster, data):
         Gateway(port, str(data / "password")).call("maintenance/status", {})
 
 
-async def test_a_recovery_s_job_says_of_a_root_without_a_password_that_nobody_can_log_in(
-    cluster, data
-):
+async def test_a_recovery_job_reports_that_root_has_no_password_to_log_in(cluster, data):
     port, host = free_port(), own_address()
     urls = f"http://127.0.0.1:{port},http://{host}:2379"
     cluster.begin(1, host, listen_client_urls=urls)

@@ -53,7 +53,7 @@ async def done(etcd: GrpcEtcd, step, seconds: float = 60.0):
     return declined
 
 
-async def test_a_member_comes_and_goes_by_steps(cluster):
+async def test_a_member_is_added_and_removed_by_steps(cluster):
     cluster.begin(3)
     etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
@@ -98,7 +98,7 @@ async def _leads_nobody(etcd, cluster, member, member_id):
     return not status.learner and status.leader_id != 0
 
 
-async def test_a_member_down_is_words_and_not_an_error(cluster):
+async def test_a_change_declined_because_a_member_is_down_is_no_error(cluster):
     """Three members, one down: neither a voter nor a learner may be added before it is gone."""
     cluster.begin(3)
     etcd = await cluster.ready()
@@ -136,7 +136,7 @@ async def test_without_a_quorum_the_outcome_is_unknown(cluster, monkeypatch):
     assert isinstance(outcome, Uncertain) or outcome == Declined("unhealthy cluster")
 
 
-async def test_another_member_at_the_address_is_not_asked(cluster):
+async def test_another_member_at_the_address_is_not_changed(cluster):
     cluster.begin(1)
     etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
@@ -147,7 +147,7 @@ async def test_another_member_at_the_address_is_not_asked(cluster):
 
 
 class TestAlarms:
-    async def test_are_told_of_in_the_status_and_taken_back(self, cluster):
+    async def test_are_seen_in_the_status_and_disarmed(self, cluster):
         cluster.begin(1)
         etcd = await cluster.ready()
         asked = await leader(cluster, etcd)
@@ -160,7 +160,7 @@ class TestAlarms:
         await done(etcd, DisarmAlarm(asked, Alarm("CORRUPT", 0xABC), "is gone"))
         assert await etcd.alarms(at) == (Alarm("NOSPACE", asked.member_id),)
 
-    async def test_a_member_without_a_leader_tells_of_no_alarm(self, cluster):
+    async def test_a_member_without_a_leader_reports_no_alarm(self, cluster):
         cluster.begin(3)
         etcd = await cluster.ready()
         for member in cluster.first[1:]:
@@ -212,7 +212,7 @@ class TestHashes:
         assert found.hashes[0] == found.hashes[1] != found.hashes[2]
         assert found.calls == 7
 
-    async def test_are_alike_while_one_lags_and_after_a_compaction(self, cluster):
+    async def test_are_equal_while_one_member_lags_and_after_a_compaction(self, cluster):
         cluster.begin(3)
         etcd = await cluster.ready()
         revision = 0
@@ -225,7 +225,7 @@ class TestHashes:
         assert len(found.hashes) == 3
         assert len(set(found.hashes.values())) == 1
 
-    async def test_of_a_compacted_or_future_revision_is_no_answer(self, cluster):
+    async def test_of_a_compacted_or_future_revision_are_unknown(self, cluster):
         cluster.begin(1)
         etcd = await cluster.ready()
         at = cluster.at(cluster.first[0])
@@ -261,14 +261,14 @@ with_downgrades = differing("cluster", NEWEST, of=LOWER)
 
 class TestDowngrade:
     @pytest.mark.parametrize("cluster", ["3.5"], indirect=True)
-    async def test_is_not_spoken_of_before_3_6(self, cluster):
+    async def test_is_not_in_the_status_before_3_6(self, cluster):
         cluster.begin(3)
         etcd = await cluster.ready()
         status = await etcd.status(_at(cluster, await leader(cluster, etcd)))
         assert (status.storage_version, status.downgrade_target) == ("", "")
 
     @with_downgrades
-    async def test_is_told_of_and_called_off(self, cluster):
+    async def test_is_seen_in_the_status_and_cancelled(self, cluster):
         """Fields 11 and 13 of the status, which came with 3.6 and which aetcd does not know."""
         cluster.begin(3)
         etcd = await cluster.ready()
@@ -294,7 +294,7 @@ class TestDowngrade:
         assert (await etcd.status(at)).downgrade_target == ""
 
     @differing("cluster", *LOWER, of=LOWER)
-    async def test_is_on_while_members_of_both_minors_run(self, cluster):
+    async def test_is_active_while_members_of_both_minors_run(self, cluster):
         """The whole way down of one member, and what the older one says of it."""
         older = LOWER[cluster.minor]
         etcd = await _begun_and_told_to_go_down(cluster, 3)
@@ -307,7 +307,7 @@ class TestDowngrade:
 
     @with_downgrades
     @pytest.mark.parametrize("ran", [False, True], ids=["never", "for a while"])
-    async def test_can_be_left_upwards_without_a_quorum(self, cluster, ran):
+    async def test_can_be_reverted_without_a_quorum(self, cluster, ran):
         """All are started again by hand: the lower one cannot be had, or has run and fails."""
         older = LOWER[cluster.minor]
         newer = cluster.binary
@@ -325,7 +325,7 @@ class TestDowngrade:
         await eventually(lambda: _stores(etcd, cluster, cluster.minor), seconds=60)
 
     @differing("cluster", *LOWER, of=LOWER)
-    async def test_is_not_needed_while_one_runs_the_lower_minor(self, cluster):
+    async def test_is_not_needed_while_one_member_runs_the_lower_minor(self, cluster):
         """Others that run the higher one, or failed at that, have not changed what is stored; nor
         does a quorum of them."""
         newer, minor = cluster.binary, cluster.minor

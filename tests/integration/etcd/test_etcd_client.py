@@ -123,7 +123,7 @@ async def test_a_learner_is_added_promoted_made_leader_and_removed(cluster):
     assert view.cluster_id == cluster.cluster_id
 
 
-async def test_refusals_are_told_from_silence(cluster):
+async def test_a_refusal_is_distinguished_from_silence(cluster):
     cluster.begin(1)
     etcd = await cluster.ready()
     at = cluster.at(cluster.first[0])
@@ -147,7 +147,7 @@ async def test_alarms_are_read(cluster):
     assert (await etcd.status(at)).errors
 
 
-async def test_many_calls_leave_nothing_open(cluster):
+async def test_many_requests_leave_no_connection_open(cluster):
     """A channel per call: neither descriptors nor tasks may add up."""
     cluster.begin(1)
     etcd = await cluster.ready()
@@ -175,7 +175,7 @@ async def test_an_ipv6_member_answers(cluster):
     assert status.member_id == cluster.member_id(cluster.first[0])
 
 
-async def test_nobody_there_is_no_answer_at_once():
+async def test_a_refused_connection_is_no_answer_at_once():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         began = time.monotonic()
@@ -185,7 +185,7 @@ async def test_nobody_there_is_no_answer_at_once():
 
 
 @pytest.mark.parametrize("accepts", [True, False])
-async def test_someone_silent_is_no_answer_within_the_deadline(accepts):
+async def test_a_silent_server_is_no_answer_within_the_deadline(accepts):
     """A frozen process: the kernel takes the connection, nobody speaks."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -199,7 +199,7 @@ async def test_someone_silent_is_no_answer_within_the_deadline(accepts):
         assert time.monotonic() - began < LONG, "without a deadline it waits for ever"
 
 
-async def test_someone_who_speaks_otherwise_is_no_answer():
+async def test_a_server_of_another_protocol_is_no_answer():
     async def shout(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         await writer.drain()
@@ -212,7 +212,7 @@ async def test_someone_who_speaks_otherwise_is_no_answer():
     server.close()
 
 
-async def test_a_dead_endpoint_leaves_no_grudge(cluster):
+async def test_a_restarted_endpoint_is_reached_without_a_back_off(cluster):
     """gRPC backs off per subchannel; with shared ones a restarted member would be unheard."""
     cluster.begin(1)
     etcd = await cluster.ready()

@@ -48,7 +48,7 @@ async def gates(cluster: Cluster) -> AsyncIterator[dict[str, Gate]]:
 
 
 @pytest.mark.timeout(240)
-async def test_a_leader_that_believes_itself_cut_off_stops_no_change(
+async def test_a_leader_that_believes_it_is_cut_off_does_not_block_changes(
     cluster: Cluster, gates: dict[str, Gate]
 ) -> None:
     etcd = await cluster.ready()

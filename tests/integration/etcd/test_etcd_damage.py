@@ -150,13 +150,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-async def test_damaged_data_is_told_by_etcds_last_words(cluster, damage, words, kept):
+async def test_damaged_data_is_recognised_by_etcds_last_message(cluster, damage, words, kept):
     member = await kept.copy(cluster)
     damage(member.folder)
     assert recognise(await _last_words(cluster, member)) == words
 
 
-async def test_a_log_whose_middle_is_gone_or_garbage_is_damage(cluster, kept):
+async def test_a_wal_with_a_missing_or_garbled_middle_is_damage(cluster, kept):
     member = await kept.copy(cluster)
     _begin(cluster, member)
     await cluster.ready()
@@ -171,7 +171,7 @@ async def test_a_log_whose_middle_is_gone_or_garbage_is_damage(cluster, kept):
     assert recognise(await _last_words(cluster, member)) == "wal: crc mismatch"
 
 
-async def test_a_log_that_was_cut_short_shows_when_the_leader_speaks(cluster):
+async def test_a_truncated_wal_is_noticed_once_the_leader_is_heard(cluster):
     """It starts as if nothing were, and then cannot have what it has confirmed."""
     cluster.begin(3)
     etcd = await cluster.ready()
@@ -239,7 +239,7 @@ async def test_other_causes_are_not_taken_for_damage(cluster, cause, kept):
     assert recognise(said) == ""
 
 
-async def test_a_port_that_is_taken_is_no_damage(cluster, kept):
+async def test_a_port_in_use_is_no_damage(cluster, kept):
     member = await kept.copy(cluster)
     with socket.create_server((member.host, member.peer_port)):
         said = await _last_words(cluster, member)
@@ -247,7 +247,7 @@ async def test_a_port_that_is_taken_is_no_damage(cluster, kept):
     assert recognise(said) == ""
 
 
-async def test_a_file_that_must_not_grow_is_no_damage(cluster, kept):
+async def test_a_file_size_limit_is_no_damage(cluster, kept):
     """As a quota: writes fail while etcd runs."""
     member = await kept.copy(cluster)
     _begin(cluster, member)

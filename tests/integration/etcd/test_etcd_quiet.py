@@ -29,7 +29,7 @@ SILENT_SECONDS = 9.0
 
 
 @differing("cluster", NEWEST, of=("3.6", "3.7"))
-async def test_a_learner_of_a_quiet_cluster_serves_once_alarms_are_asked_for(
+async def test_a_learner_in_an_idle_cluster_serves_once_alarms_are_requested(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.undo()  # a learner that waits lets its clients wait

@@ -77,7 +77,7 @@ async def value(member: Member, key: bytes) -> bytes:
         return bytes(reply.kvs[0].value)
 
 
-async def test_a_file_shrinks_to_what_is_in_use(cluster):
+async def test_defragmentation_shrinks_a_file_to_what_is_in_use(cluster):
     cluster.begin(1)
     etcd, member = await cluster.ready(), cluster.first[0]
     await compact(member, await overwrite(member, 4))
@@ -91,7 +91,7 @@ async def test_a_file_shrinks_to_what_is_in_use(cluster):
     assert await value(member, b"key-7") == bytes([3]) * LARGE
 
 
-async def test_a_full_quota_ends_once_space_is_given_back(cluster):
+async def test_a_full_quota_ends_once_space_is_reclaimed(cluster):
     etcd, member, full = await filled(cluster)
     assert any("NOSPACE" in error for error in full.errors)
     alarms = await etcd.alarms(cluster.at(member))
@@ -111,7 +111,7 @@ async def test_a_full_quota_ends_once_space_is_given_back(cluster):
 
 
 @minors.differing("cluster", minors.OLDEST, minors.NEWEST)
-async def test_what_a_compaction_has_freed_at_the_quota_is_seen_once_it_is_counted_anew(cluster):
+async def test_space_freed_by_a_compaction_at_the_quota_is_seen_after_a_recount(cluster):
     """Nobody can write there, and without another commit the member says that all is in use."""
     etcd, member, full = await filled(cluster)
     await etcd.recount(cluster.at(member))  # which takes nothing away
@@ -128,7 +128,7 @@ async def test_what_a_compaction_has_freed_at_the_quota_is_seen_once_it_is_count
 
 
 @minors.differing("cluster", minors.OLDEST, minors.NEWEST)
-async def test_etcd_3_5_takes_writes_although_its_data_differs_once_another_alarm_is_over(cluster):
+async def test_etcd_3_5_accepts_writes_to_differing_data_once_another_alarm_is_disarmed(cluster):
     """So that one stays until the data is right."""
     cluster.begin(1)
     etcd, member = await cluster.ready(), cluster.first[0]
@@ -149,7 +149,7 @@ async def test_etcd_3_5_takes_writes_although_its_data_differs_once_another_alar
             await put(member, b"a", b"b")
 
 
-async def test_a_member_stands_still_until_a_snapshot_of_it_has_been_read(cluster, monkeypatch):
+async def test_a_member_blocks_until_its_snapshot_has_been_read(cluster, monkeypatch):
     """So none is defragmented during a backup; and nobody waits for the end of it."""
     cluster.begin(1)
     etcd, member = await cluster.ready(), cluster.first[0]

@@ -95,7 +95,7 @@ def comparable(status):
 
 
 @differing("cluster", OLDEST, NEWEST)
-async def test_each_member_answers_as_the_real_one(cluster, standin):
+async def test_the_standin_answers_as_each_real_member(cluster, standin):
     etcd = await cluster.ready()
     leaders = {(await etcd.status(played)).leader_id for played in standin.places.values()}
     assert len(leaders) == 1
@@ -103,7 +103,7 @@ async def test_each_member_answers_as_the_real_one(cluster, standin):
     await answer_alike(etcd, cluster, standin)
 
 
-async def test_without_a_quorum_both_say_so_and_list_nothing(cluster, standin, monkeypatch):
+async def test_without_a_quorum_etcd_and_the_standin_list_nothing(cluster, standin, monkeypatch):
     etcd = await cluster.ready()
     # A quorum that is lost before the members have agreed on a version leaves them at their first.
     await answer_alike(etcd, cluster, standin)
@@ -127,7 +127,7 @@ async def test_without_a_quorum_both_say_so_and_list_nothing(cluster, standin, m
     assert [await said(etcd.status(at)) for at in gone] == [NoAnswer, NoAnswer]
 
 
-async def test_a_member_that_was_not_meant_is_a_stranger_at_both(cluster, standin):
+async def test_a_request_to_the_wrong_member_gets_no_answer_from_either(cluster, standin):
     etcd = await cluster.ready()
     for pair in standin.pairs(cluster):
         for wrong in ("cluster_id", "member_id"):

@@ -100,14 +100,14 @@ def environment(manifests: list[Manifest]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda chart: chart.name)
-def test_lint_is_content(chart: Path) -> None:
+def test_helm_lint_finds_nothing(chart: Path) -> None:
     done = helm("lint", "--strict", chart)
 
     assert done.returncode == 0, done.stdout
     assert "WARNING" not in done.stdout
 
 
-def test_by_default_it_has_only_roles_in_its_own_namespace() -> None:
+def test_by_default_the_chart_has_only_roles_in_its_own_namespace() -> None:
     manifests = render(OPERATOR)
 
     assert roles(manifests) == {"home": [SERVED, LEASE]}
@@ -123,7 +123,7 @@ def test_a_list_of_namespaces_gets_a_role_in_each() -> None:
     assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
 
 
-def test_all_namespaces_take_a_cluster_role() -> None:
+def test_watching_all_namespaces_requires_a_cluster_role() -> None:
     manifests = render(OPERATOR, watchNamespaces=["*"])
 
     assert [rules_of(role) for role in of_kind(manifests, "ClusterRole")] == [SERVED]
@@ -151,13 +151,13 @@ def test_every_binding_matches_its_role_and_no_rule_has_a_wildcard(namespaces: l
     assert "*" not in json.dumps([role["rules"] for role in made])
 
 
-def test_without_rbac_no_role() -> None:
+def test_without_rbac_there_is_no_role() -> None:
     manifests = render(OPERATOR, rbac__create=False)
 
     assert not [one["kind"] for one in manifests if one["kind"].startswith(("Role", "ClusterRole"))]
 
 
-def test_the_pod_fits_the_restricted_level() -> None:
+def test_the_pod_meets_the_restricted_pod_security_level() -> None:
     pod = pod_of(render(OPERATOR))
     (container,) = pod["containers"]
 
@@ -176,7 +176,7 @@ def test_the_pod_fits_the_restricted_level() -> None:
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
 
 
-def test_the_operator_is_told_what_it_must_know() -> None:
+def test_the_operator_gets_its_settings_from_the_chart() -> None:
     manifests = render(OPERATOR, image__repository="reg/op", image__tag="abc", log__format="json")
     (container,) = pod_of(manifests)["containers"]
 
@@ -203,7 +203,7 @@ def test_the_operator_is_told_what_it_must_know() -> None:
     }
 
 
-def test_without_an_image_it_says_what_to_do_instead_of_what_nobody_can_pull() -> None:
+def test_without_an_image_the_chart_fails_and_says_what_to_set() -> None:
     """The default was a name that no registry has, and ended in ImagePullBackOff."""
     done = helm("template", "etcd-operator", OPERATOR)
 
@@ -212,7 +212,7 @@ def test_without_an_image_it_says_what_to_do_instead_of_what_nobody_can_pull() -
     assert "--set image.repository=" in done.stderr
 
 
-def test_network_policies_let_in_the_pods_that_the_release_makes() -> None:
+def test_network_policies_admit_the_pods_of_the_release() -> None:
     manifests = render(OPERATOR, release="other", podLabels={"more": "labels"})
     (deployment,) = of_kind(manifests, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
@@ -225,13 +225,13 @@ def test_network_policies_let_in_the_pods_that_the_release_makes() -> None:
     assert told.items() <= labels.items()
 
 
-def test_without_network_policies_the_operator_knows_of_no_labels() -> None:
+def test_without_network_policies_the_operator_gets_no_labels() -> None:
     found = environment(render(OPERATOR, networkPolicies__create=False))
 
     assert "OPERATOR_POD_LABELS" not in found
 
 
-def test_a_digest_counts_instead_of_the_tag() -> None:
+def test_a_digest_takes_precedence_over_the_tag() -> None:
     digest = f"sha256:{'0' * 64}"
     manifests = render(OPERATOR, image__repository="reg/op", image__tag="abc", image__digest=digest)
 
@@ -261,7 +261,7 @@ def deployment_of(manifests: list[Manifest]) -> Manifest:
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_one_copy_is_recreated_and_stands_in_no_drains_way(replicas: int) -> None:
+def test_one_replica_is_recreated_and_blocks_no_drain(replicas: int) -> None:
     manifests = render(OPERATOR, replicas=replicas)
 
     assert of_kind(manifests, "PodDisruptionBudget") == []
@@ -269,7 +269,7 @@ def test_one_copy_is_recreated_and_stands_in_no_drains_way(replicas: int) -> Non
     assert "topologySpreadConstraints" not in pod_of(manifests)
 
 
-def test_of_several_copies_one_is_always_there() -> None:
+def test_of_several_replicas_one_is_always_available() -> None:
     manifests = render(OPERATOR, replicas=2)
     deployment = deployment_of(manifests)
     (budget,) = of_kind(manifests, "PodDisruptionBudget")
@@ -285,7 +285,7 @@ def test_of_several_copies_one_is_always_there() -> None:
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node is enough for both"
 
 
-def test_what_is_said_of_strategy_and_spreading_counts() -> None:
+def test_strategy_and_topology_spread_can_be_set() -> None:
     zones = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     manifests = render(
         OPERATOR, replicas=2, strategy={"type": "Recreate"}, topologySpreadConstraints=[zones]
@@ -328,9 +328,7 @@ class OnlyOnce(yaml.SafeLoader):
         (CLUSTER, "labels", "EtcdCluster"),
     ],
 )
-def test_labels_of_ones_own_are_added_and_the_charts_stay(
-    chart: Path, values: str, kind: str
-) -> None:
+def test_custom_labels_are_added_to_those_of_the_chart(chart: Path, values: str, kind: str) -> None:
     clash = {"app.kubernetes.io/name": "mine", "team": "db"}
     more = ("image.repository=reg/op", "metrics.serviceMonitor.enabled=true",
             "prometheusRule.enabled=true") if chart == OPERATOR else ()  # fmt: skip
@@ -346,7 +344,7 @@ def test_labels_of_ones_own_are_added_and_the_charts_stay(
     assert labels["app.kubernetes.io/name"] == chart.name.replace("etcd-cluster", "etcd")
 
 
-def test_the_pods_annotations_are_merged_too() -> None:
+def test_annotations_of_the_pod_are_merged_too() -> None:
     clash = {"kubectl.kubernetes.io/default-container": "mine", "more": "words"}
     template = deployment_of(render(OPERATOR, podAnnotations=clash))["spec"]["template"]
 
@@ -366,7 +364,7 @@ def written() -> dict[str, Manifest]:
     return {one["alert"]: one for group in groups for one in group["rules"]}
 
 
-def test_alerts_are_made_when_they_are_asked_for() -> None:
+def test_alerts_are_created_on_request() -> None:
     assert of_kind(render(OPERATOR), "PrometheusRule") == []
 
     made = alerts(
@@ -382,7 +380,7 @@ def test_alerts_are_made_when_they_are_asked_for() -> None:
     assert made == expected
 
 
-def test_nobody_is_told_for_ever_that_what_is_not_scraped_is_away() -> None:
+def test_without_scraping_there_is_no_alert_for_an_absent_operator() -> None:
     made = alerts(render(OPERATOR, prometheusRule__enabled=True))
 
     assert written().keys() - made.keys() == {"EtcdOperatorAway"}
@@ -530,7 +528,7 @@ def check_names(manifest: Manifest) -> None:
         ("rel", "home", {"metrics__serviceMonitor__interval": "1m30s"}),
     ],
 )
-def test_words_and_numbers_that_yaml_reads_otherwise_stay_names(
+def test_names_that_yaml_reads_as_other_types_stay_strings(
     release: str, namespace: str, values: dict[str, Any]
 ) -> None:
     values = {"metrics__serviceMonitor__enabled": True, "prometheusRule__enabled": True} | values
@@ -562,7 +560,7 @@ def test_words_and_numbers_that_yaml_reads_otherwise_stay_names(
         ("1e5", {}, "op-1e5-etcd-operator"),
     ],
 )
-def test_releases_keep_the_names_of_their_objects(
+def test_the_names_of_the_objects_of_a_release_are_stable(
     release: str, values: dict[str, Any], name: str
 ) -> None:
     """Those that could be installed ever; a Service takes neither a dot nor a digit in front."""
@@ -593,14 +591,14 @@ def test_the_cluster_chart_is_one_etcd_cluster() -> None:
 @pytest.mark.parametrize(
     "value", ["TLS=null", "TLS.static=null", "TLS.static.member=null", "TLS.client=null"]
 )
-def test_a_value_of_tls_that_is_taken_back_by_null_is_as_if_it_was_not_there(value: str) -> None:
+def test_a_null_tls_value_counts_as_omitted(value: str) -> None:
     """Nothing could be installed: the notes asked null for what is in it."""
     done = helm("template", "db", CLUSTER, f"--set={value}")
 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_cluster_chart_hands_on_every_field() -> None:
+def test_the_cluster_chart_has_every_field_of_the_spec() -> None:
     schema = json.loads((CLUSTER / "values.schema.json").read_text())
     crd = yaml.safe_load((ROOT / "crds" / "etcdclusters.yaml").read_text())
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -22,7 +22,7 @@ def digest(path: Path) -> str:
 
 
 @pytest.mark.verify
-def test_the_dependencies_built_twice_are_the_same_layer(tmp_path: Path) -> None:
+def test_dependencies_built_twice_have_the_same_layer(tmp_path: Path) -> None:
     """From the index of packages on; one of the two may have been built long ago."""
     before = operator_image.dependencies("app")
 
@@ -31,7 +31,7 @@ def test_the_dependencies_built_twice_are_the_same_layer(tmp_path: Path) -> None
     assert digest(tmp_path / "layer.tar") == digest(before / "layer.tar")
 
 
-def test_the_image_built_twice_has_one_digest() -> None:
+def test_an_image_built_twice_has_the_same_digest() -> None:
     image = operator_image.assemble()
     before = digest(image.archive)
     image.archive.unlink()
@@ -42,7 +42,7 @@ def test_the_image_built_twice_has_one_digest() -> None:
     assert digest(again.archive) == before
 
 
-def test_compiled_modules_are_used_as_they_are() -> None:
+def test_compiled_modules_are_not_compiled_again() -> None:
     """Those that go by the time of their source would be compiled anew at every start."""
     compiled = list((operator_image.dependencies("app") / "files").rglob("*.pyc"))
     kinds = {struct.unpack("<I", path.read_bytes()[4:8])[0] for path in compiled}

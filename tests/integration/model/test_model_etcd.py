@@ -366,5 +366,5 @@ IN_EVERY_RUN = {case for minor, case in CASES if minor == NEWEST} | {DOWN_TO_3_5
         for _, case in CASES
     ],
 )
-def test_the_model_says_what_etcd_and_start_do(lives: Together, case: str) -> None:
+def test_the_model_matches_etcd_and_start(lives: Together, case: str) -> None:
     lives.end_of(case)

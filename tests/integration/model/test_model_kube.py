@@ -192,5 +192,5 @@ def lives(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_model_says_what_kubernetes_does(lives: Together, name: str) -> None:
+def test_the_model_matches_kubernetes(lives: Together, name: str) -> None:
     lives.end_of(name)

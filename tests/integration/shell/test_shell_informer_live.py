@@ -59,7 +59,7 @@ def child(resource, namespace):
 @pytest.mark.parametrize(
     "resource", [SERVICES, SECRETS, PODS, CLAIMS, STATEFUL_SETS], ids=lambda r: r.plural
 )
-async def test_a_childs_life(client, namespace, inform, resource):
+async def test_changes_of_a_child_queue_its_cluster(client, namespace, inform, resource):
     informed, key, name = inform(namespace), (namespace, "a"), "a-thing"
     await informed.ready()
     manifest = child(resource, namespace)
@@ -100,7 +100,7 @@ async def test_a_childs_life(client, namespace, inform, resource):
     print(resource.plural, {what: f"{seconds * 1000:.0f} ms" for what, seconds in took.items()})
 
 
-async def test_an_own_write_asks_for_one_pass_at_most(client, namespace, inform):
+async def test_an_own_write_queues_at_most_one_pass(client, namespace, inform):
     informed = inform(namespace)
     await informed.ready()
     for number in range(5):
@@ -112,7 +112,7 @@ async def test_an_own_write_asks_for_one_pass_at_most(client, namespace, inform)
     assert len(informed.keys) <= 5
 
 
-async def test_objects_of_others_are_not_even_heard_of(client, namespace, inform):
+async def test_objects_of_others_cause_no_watch_event(client, namespace, inform):
     informed = inform(namespace)
     await informed.ready()
     await client.create(SERVICES, service(namespace, "theirs", labels={INSTANCE: "a"}))
@@ -161,7 +161,7 @@ async def test_objects_of_others_are_not_even_heard_of(client, namespace, inform
     ],
     ids=lambda value: getattr(value, "plural", ""),
 )
-async def test_a_custom_resources_life(client, namespace, inform, resource, spec):
+async def test_changes_of_a_custom_resource_queue_it(client, namespace, inform, resource, spec):
     informed, key = inform(namespace), (namespace, "mine")
     await informed.ready()
     made = await client.apply(
@@ -191,7 +191,7 @@ async def test_kopf_leaves_no_trace_on_any_object(client, namespace, inform):
         assert "kopf" not in str(metadata)
 
 
-async def test_a_deletion_lost_with_a_broken_watch_is_healed(client, namespace, inform):
+async def test_a_deletion_missed_by_a_broken_watch_is_found(client, namespace, inform):
     """kopf is told 410 and lists again, without comparing; the LIST of ours that follows does."""
     connection = Breakable(client)
     for name in ("a", "b", "c"):
@@ -217,7 +217,7 @@ async def test_a_deletion_lost_with_a_broken_watch_is_healed(client, namespace, 
     print(f"healed {took:.1f} s after the watch could begin again")
 
 
-async def test_what_watches_never_tell_a_resync_does(client, namespace, inform):
+async def test_a_resync_finds_changes_that_no_watch_reports(client, namespace, inform):
     connection = Breakable(client)
     informed = inform(namespace, connection, resync_seconds=4)
     await informed.ready()
@@ -230,7 +230,7 @@ async def test_what_watches_never_tell_a_resync_does(client, namespace, inform):
     await informed.asked(ETCD_CLUSTERS, (namespace, "a"), 6)
 
 
-async def test_a_break_without_loss_is_made_up_for(client, namespace, inform):
+async def test_changes_during_a_disconnected_watch_are_caught_up(client, namespace, inform):
     connection = Breakable(client)
     informed = inform(namespace, connection)
     await informed.ready()

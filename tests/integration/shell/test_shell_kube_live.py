@@ -33,7 +33,7 @@ OURS = "app.kubernetes.io/managed-by=etcd-operator"
 LABELS = labels()
 
 
-async def test_apply_creates_then_changes_and_what_is_the_same_changes_nothing(client, namespace):
+async def test_apply_creates_and_updates_and_an_equal_apply_changes_nothing(client, namespace):
     made = await client.apply(SERVICES, service(namespace))
     again = await client.apply(SERVICES, service(namespace))
     changed = await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
@@ -44,7 +44,7 @@ async def test_apply_creates_then_changes_and_what_is_the_same_changes_nothing(c
     assert changed == await client.get(SERVICES, namespace, "a")
 
 
-async def test_apply_drops_what_it_no_longer_says_and_wins_over_others(client, namespace):
+async def test_apply_removes_omitted_fields_and_overrides_other_managers(client, namespace):
     await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
     patch = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "someone", "z": "kept"}}}
     await client.merge_patch(SERVICES, namespace, "a", patch)
@@ -53,7 +53,7 @@ async def test_apply_drops_what_it_no_longer_says_and_wins_over_others(client, n
     assert healed["metadata"]["labels"] == LABELS | {"z": "kept"}
 
 
-async def test_apply_with_another_uid_touches_and_makes_nothing(client, namespace):
+async def test_apply_with_another_uid_changes_and_creates_nothing(client, namespace):
     with pytest.raises(Conflict):
         await client.apply(SERVICES, service(namespace, uid=OTHER_UID))
     assert await client.get(SERVICES, namespace, "a") is None
@@ -79,7 +79,7 @@ async def test_a_custom_resource_of_another_uid_is_a_conflict(client, namespace)
         await client.merge_patch(ETCD_CLUSTERS, namespace, "a", other)
 
 
-async def test_a_status_of_another_object_of_that_name(client, namespace):
+async def test_a_status_of_another_object_with_the_same_name_is_a_conflict(client, namespace):
     place = {"namespace": namespace, "name": "a"}
     other = {"metadata": place | {"uid": OTHER_UID}, "status": {"phase": "Creating"}}
     with pytest.raises(Rejected) as refused:
@@ -114,7 +114,7 @@ async def test_apply_of_an_older_version_is_a_conflict(client, namespace):
         await client.apply(SERVICES, service(namespace, resourceVersion=stale))
 
 
-async def test_create_twice_is_a_conflict_that_says_which(client, namespace):
+async def test_a_second_create_is_a_conflict_that_says_so(client, namespace):
     await client.create(SERVICES, service(namespace))
 
     with pytest.raises(Conflict) as refused:
@@ -138,7 +138,7 @@ async def test_merge_patch_checks_uid_and_version(client, namespace):
         await patch(uid=uid, resourceVersion=version)
 
 
-async def test_writes_to_what_is_not_there(client, namespace):
+async def test_writes_to_an_absent_object_are_rejected(client, namespace):
     with pytest.raises(Rejected) as refused:
         await client.merge_patch(SERVICES, namespace, "a", {"metadata": {}})
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
@@ -163,7 +163,7 @@ async def test_delete_checks_uid_and_version(client, namespace):
     assert not await client.delete(SERVICES, namespace, "a", uid=uid)
 
 
-async def test_orphans_outlive_their_owner(client, namespace):
+async def test_orphaned_dependents_outlive_their_owner(client, namespace):
     owner = await client.create(SERVICES, service(namespace))
     reference = {
         "apiVersion": "v1",
@@ -184,7 +184,7 @@ async def test_orphans_outlive_their_owner(client, namespace):
     assert not left["metadata"].get("ownerReferences")
 
 
-async def test_an_owner_that_goes_in_the_foreground_is_seen_until_what_it_owns_is_gone(
+async def test_an_owner_deleted_in_the_foreground_exists_until_its_dependents_are_gone(
     client, namespace
 ):
     """As a Job until its pod has ended, which here is a Secret that somebody holds."""
@@ -214,7 +214,7 @@ async def test_an_owner_that_goes_in_the_foreground_is_seen_until_what_it_owns_i
             await asyncio.sleep(0.1)
 
 
-async def test_a_refusal_names_the_field(client, namespace):
+async def test_a_rejection_names_the_field(client, namespace):
     broken = service(namespace) | {"spec": {"ports": [{"port": 0}]}}
 
     with pytest.raises(Rejected, match=r"spec\.ports\[0\]\.port") as refused:
@@ -243,9 +243,7 @@ async def test_a_forbidden_change_of_a_stateful_set_is_a_rejection(client, names
     assert refused.value.status == 422
 
 
-async def test_a_template_is_kept_as_it_was_read_and_nothing_of_it_stays_in_the_next(
-    client, namespace
-):
+async def test_an_applied_template_keeps_nothing_of_the_template_before(client, namespace):
     """As an edit of version, size and pods has it (`membership/version_first.py`)."""
 
     def manifest(name, replicas, **spec):
@@ -267,7 +265,7 @@ async def test_a_template_is_kept_as_it_was_read_and_nothing_of_it_stays_in_the_
     assert changed["spec"]["template"] == fresh["spec"]["template"]
 
 
-async def test_status_and_spec_have_owners_of_their_own(client, namespace):
+async def test_status_and_spec_have_separate_field_managers(client, namespace):
     place = {"namespace": namespace, "name": "a"}
     made = await client.apply(
         ETCD_CLUSTERS, {"metadata": place, "spec": {"size": 3, "paused": True}}
@@ -285,7 +283,7 @@ async def test_status_and_spec_have_owners_of_their_own(client, namespace):
     assert {("etcd-operator", None), ("etcd-operator-status", "status")} <= managers
 
 
-async def test_a_long_list_comes_in_pages_of_one_moment(client, namespace, monkeypatch):
+async def test_a_long_list_has_pages_of_one_resource_version(client, namespace, monkeypatch):
     monkeypatch.setattr(client_module, "PAGE", 2)
     for number in range(5):
         await client.create(SERVICES, service(namespace, f"s{number}"))
@@ -328,7 +326,7 @@ async def test_events_are_taken_and_counted(client, namespace):
     assert event["involvedObject"]["uid"] == about["metadata"]["uid"]
 
 
-async def test_an_event_into_a_namespace_that_ends_is_let_go(client, caplog):
+async def test_an_event_in_a_terminating_namespace_is_dropped(client, caplog):
     caplog.set_level("INFO")
     about = {
         "apiVersion": "v1",

@@ -60,7 +60,7 @@ EARLY = lease.DURATION - 1
 """Less than it takes whoever has to wait until the Lease expires."""
 
 
-async def test_handover(client, namespace, candidate):
+async def test_leadership_passes_on_after_a_release_and_after_a_kill(client, namespace, candidate):
     one = candidate("one")
     await one.took(FIRST)
     first = await spec(client, namespace)
@@ -92,7 +92,7 @@ async def test_handover(client, namespace, candidate):
     )
 
 
-async def test_of_many_that_race_one_leads(client, namespace, candidate):
+async def test_only_one_of_many_racing_candidates_leads(client, namespace, candidate):
     many = [candidate(f"candidate-{number}") for number in range(8)]
     leading = [asyncio.create_task(each.leads.wait()) for each in many]
     done, _ = await asyncio.wait(leading, timeout=FIRST, return_when=asyncio.FIRST_COMPLETED)

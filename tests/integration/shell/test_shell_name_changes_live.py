@@ -39,7 +39,9 @@ async def listening(client: Client) -> AsyncIterator[tuple[NameChanges, list[Key
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_change_is_told_at_once_and_by_another_mark(client: Client, namespace: str) -> None:
+async def test_a_change_is_reported_at_once_with_another_mark(
+    client: Client, namespace: str
+) -> None:
     made = await client.create(SECRETS, secret(namespace, "s"))
     cluster = (namespace, "a")
     async with listening(client) as (changes, looked):
@@ -64,7 +66,7 @@ async def test_a_change_is_told_at_once_and_by_another_mark(client: Client, name
             before = after
 
 
-async def test_no_line_holds_anything_of_a_secret_but_its_name(
+async def test_the_watch_transmits_nothing_of_a_secret_but_its_name(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[bytes] = []

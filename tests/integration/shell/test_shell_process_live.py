@@ -95,7 +95,7 @@ async def holder(client, namespace):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_starts_serves_its_pages_and_ends_when_asked(
+async def test_the_operator_starts_and_serves_its_endpoints_and_stops_on_request(
     client, namespace, kubeconfig, number
 ):
     async with Process(namespace, kubeconfig) as operator:
@@ -118,7 +118,7 @@ async def test_it_starts_serves_its_pages_and_ends_when_asked(
     print(f"resident: {memory / 1024:.1f} MiB with no cluster")
 
 
-async def test_it_works_the_queue_and_one_restarted_takes_over_at_once(
+async def test_a_restarted_operator_takes_over_the_lease_and_the_queue_at_once(
     client, namespace, kubeconfig
 ):
     async with Process(namespace, kubeconfig) as operator:
@@ -141,7 +141,7 @@ async def test_it_works_the_queue_and_one_restarted_takes_over_at_once(
     assert not any("is held by" in line["message"] for line in lines), "it waited for the Lease"
 
 
-async def test_a_lost_lease_ends_it_with_1(client, namespace, kubeconfig):
+async def test_a_lost_lease_ends_the_operator_with_1(client, namespace, kubeconfig):
     async with Process(namespace, kubeconfig) as operator:
         await operator.ready()
         await operator.leads()
@@ -164,7 +164,7 @@ def away(kubeconfig, tmp_path):
     return str(path)
 
 
-async def test_without_an_api_server_it_waits_and_can_be_ended(namespace, away):
+async def test_without_an_api_server_the_operator_waits_and_can_be_stopped(namespace, away):
     async with Process(namespace, away) as operator:
         await operator.until(operator.health, "/healthz", "ok")
         assert (await operator.get(operator.health, "/readyz"))[0] == 503
@@ -176,7 +176,7 @@ async def test_without_an_api_server_it_waits_and_can_be_ended(namespace, away):
     assert len(lines) < 10
 
 
-async def test_a_port_in_use_is_one_line(namespace, kubeconfig):
+async def test_a_port_in_use_is_logged_in_one_line(namespace, kubeconfig):
     with socket.socket() as other:
         other.bind(("0.0.0.0", 0))  # noqa: S104 - as the operator would
         other.listen()
@@ -200,7 +200,7 @@ async def test_a_port_in_use_is_one_line(namespace, kubeconfig):
     [b"a: [b", b"", b"- a", b"\xff\xfe", b"current-context: a\ncontexts: 7"],
     ids=["not yaml", "empty", "list", "binary", "other types"],
 )
-async def test_a_malformed_kubeconfig_is_one_line(namespace, tmp_path, noise):
+async def test_a_malformed_kubeconfig_is_logged_in_one_line(namespace, tmp_path, noise):
     path = tmp_path / "kubeconfig"
     path.write_bytes(noise)
     async with Process(namespace, str(path)) as operator:
@@ -212,7 +212,7 @@ async def test_a_malformed_kubeconfig_is_one_line(namespace, tmp_path, noise):
     assert "exc_info" not in line
 
 
-async def test_without_any_credentials_it_says_so_in_one_line(namespace, tmp_path):
+async def test_missing_credentials_are_logged_in_one_line(namespace, tmp_path):
     async with Process(namespace, str(tmp_path / "nothing")) as operator:
         code, lines = await operator.ended(None, seconds=30)
 

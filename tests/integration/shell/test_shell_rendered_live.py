@@ -78,14 +78,18 @@ def jobs(cluster: EtcdCluster) -> list[Manifest]:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_the_objects_of_a_cluster_are_known_in_every_field(case: str, namespace: str) -> None:
+async def test_every_field_of_the_objects_of_a_cluster_is_known_to_the_api_server(
+    case: str, namespace: str
+) -> None:
     cluster = parse_cluster(CASES[case])
     others = [disruption_budget(cluster, least=2), network_policy(cluster, OPERATOR)]
 
     check([*rendered(cluster), *others, *jobs(cluster)], namespace)
 
 
-async def test_a_policy_for_clients_is_known_in_every_field(namespace: str) -> None:
+async def test_every_field_of_a_network_policy_for_clients_is_known_to_the_api_server(
+    namespace: str,
+) -> None:
     peers = [
         {"namespaceSelector": {"matchLabels": {"team": "web"}}},
         {"ipBlock": {"cidr": "192.0.2.0/24"}},
@@ -95,7 +99,9 @@ async def test_a_policy_for_clients_is_known_in_every_field(namespace: str) -> N
     check([network_policy(cluster, OPERATOR)], namespace)
 
 
-async def test_the_jobs_of_backups_are_known_in_every_field(namespace: str) -> None:
+async def test_every_field_of_the_jobs_of_backups_is_known_to_the_api_server(
+    namespace: str,
+) -> None:
     made = [one for path in JOBS for one in yaml.safe_load_all(path.read_text())]
     for number, one in enumerate(made):
         one["metadata"]["name"] = f"b-{number}"
@@ -104,7 +110,7 @@ async def test_the_jobs_of_backups_are_known_in_every_field(namespace: str) -> N
     check(made, namespace)
 
 
-async def test_a_field_that_is_unknown_is_told(namespace: str) -> None:
+async def test_an_unknown_field_is_reported(namespace: str) -> None:
     """The check itself."""
     made = disruption_budget(parse_cluster(body(3)), least=2)
     made["spec"]["noSuchField"] = True

@@ -101,7 +101,7 @@ async def let_go(client, resource, body):
         await client.merge_patch(resource, *place, {"metadata": {"finalizers": None}})
 
 
-async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace, nightly):
+async def test_each_run_is_created_once_and_the_oldest_is_deleted(client, namespace, nightly):
     created = nightly["metadata"]["creationTimestamp"]
     second = (datetime.fromisoformat(created).timestamp() // HOUR + 3) * HOUR
 

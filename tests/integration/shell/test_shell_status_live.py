@@ -104,7 +104,9 @@ async def replace(client, notes, made):
     await client.apply(notes, {"metadata": place})
 
 
-async def test_never_lands_on_the_next_object_of_the_name(client, namespace, notes):
+async def test_a_status_is_never_written_to_a_new_object_with_the_same_name(
+    client, namespace, notes
+):
     made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
     kube = Interrupted(client, lambda: replace(client, notes, made))
 
@@ -115,7 +117,7 @@ async def test_never_lands_on_the_next_object_of_the_name(client, namespace, not
     assert kube.calls == ["apply", "get"]
 
 
-async def test_from_an_older_body_is_written_all_the_same(client, namespace, notes):
+async def test_a_status_based_on_an_older_body_is_written(client, namespace, notes):
     made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
     labels = {"metadata": {"labels": {"x": "y"}}}
     kube = Interrupted(client, lambda: client.merge_patch(notes, namespace, "a", labels))
@@ -126,7 +128,7 @@ async def test_from_an_older_body_is_written_all_the_same(client, namespace, not
     assert kube.calls == ["apply", "get", "apply"]
 
 
-async def test_of_an_object_that_is_gone_is_nobodys(client, namespace, notes):
+async def test_a_status_of_a_deleted_object_is_dropped(client, namespace, notes):
     made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
     await client.delete(notes, namespace, "a", uid=made["metadata"]["uid"])
 
@@ -134,7 +136,7 @@ async def test_of_an_object_that_is_gone_is_nobodys(client, namespace, notes):
     assert await client.get(notes, namespace, "a") is None
 
 
-async def test_an_answer_of_a_restore_is_its_own(client, namespace):
+async def test_a_restore_writes_its_own_status(client, namespace):
     place = {"namespace": namespace, "name": "b"}
     # The cluster first: an operator that is installed may begin with the restore at once.
     await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})

@@ -156,7 +156,7 @@ def listed(pod: Pod) -> dict[str, int] | None:
         return None
 
 
-def test_a_survivor_with_tls_goes_on_alone_and_keeps_its_urls(world: World) -> None:
+def test_a_survivor_with_tls_continues_alone_and_keeps_its_urls(world: World) -> None:
     """The Job mounts no certificate: its etcd listens to nobody but its own pod."""
     pods = world.secure().bootstrap(3)
     pods[0].put("k", "v")
@@ -178,7 +178,7 @@ def test_a_survivor_with_tls_goes_on_alone_and_keeps_its_urls(world: World) -> N
     assert other.get("k") == "v"
 
 
-def test_a_survivor_goes_on_alone_with_all_its_writes_and_is_joined_again(
+def test_a_survivor_continues_alone_with_all_its_writes_and_members_rejoin(
     world: World, lost: tuple[list[Pod], wal.Identity]
 ) -> None:
     pods, ids = lost
@@ -249,7 +249,9 @@ def joins(first: Pod, pod: Pod) -> None:
     eventually(lambda: listed(pod) is not None, PATIENCE)
 
 
-def test_volumes_of_before_neither_run_nor_serve(lost: tuple[list[Pod], wal.Identity]) -> None:
+def test_volumes_from_before_the_recovery_are_not_started(
+    lost: tuple[list[Pod], wal.Identity],
+) -> None:
     """Those of the others, whole as they are; and the survivor's own, until it is recovered."""
     pods, ids = lost
     survivor = pods[1]
@@ -273,7 +275,7 @@ def test_volumes_of_before_neither_run_nor_serve(lost: tuple[list[Pod], wal.Iden
     assert survivor.members() == {"c-1": ids.member_id}
 
 
-def test_a_second_run_changes_nothing(lost: tuple[list[Pod], wal.Identity]) -> None:
+def test_a_second_run_of_the_recovery_changes_nothing(lost: tuple[list[Pod], wal.Identity]) -> None:
     """The Job's pod may be made again after it had done all its work."""
     pods, ids = lost
     survivor = pods[1]
@@ -289,7 +291,7 @@ def test_a_second_run_changes_nothing(lost: tuple[list[Pod], wal.Identity]) -> N
     assert has_every_write(survivor)
 
 
-def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(
+def test_a_recovery_killed_anywhere_is_finished_by_the_next_run(
     lost: tuple[list[Pod], wal.Identity],
 ) -> None:
     """Each point is one more recovery, of the next epoch, of the same volume."""
@@ -311,7 +313,7 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(
 
 
 @pytest.mark.parametrize("gone", ["data", "data/member", "data/member/wal"])
-def test_a_volume_that_is_emptied_is_not_begun_anew(
+def test_an_emptied_volume_does_not_start_a_new_cluster(
     lost: tuple[list[Pod], wal.Identity], gone: str
 ) -> None:
     """Neither by the Job nor by a sidecar that is restarted on it."""
@@ -343,7 +345,7 @@ def test_another_member_s_volume_is_refused_and_left_alone(
     assert pods[0].marker().epoch == 1
 
 
-def test_a_learner_that_was_on_the_list_is_gone_too(world: World) -> None:
+def test_a_learner_on_the_member_list_is_removed_too(world: World) -> None:
     pods = world.bootstrap(3)
     pods[1].put("k", "v")
     learner = world.pod("c-3")
@@ -395,7 +397,7 @@ def adds(pod: Pod, peer_url: str) -> bool:
     return True
 
 
-def test_a_survivor_that_was_killed_loses_its_last_write_at_most(world: World) -> None:
+def test_a_killed_survivor_loses_at_most_its_last_write(world: World) -> None:
     """What etcd has not written down as committed, `force-new-cluster` drops: documented, and the
     reason why the recovery lets the survivor stop gracefully first."""
     pods = world.bootstrap(3)

@@ -120,7 +120,7 @@ def test_a_container_on_an_emptied_volume_cannot_start(world: World, restarted: 
 
 
 @differing("world", *MINORS)
-def test_a_container_on_a_log_without_files_cannot_start(world: World) -> None:
+def test_a_container_on_an_empty_wal_folder_cannot_start(world: World) -> None:
     """The folder is there, so the path leads somewhere: to what cannot bootstrap."""
     [pod] = world.bootstrap(1)
     pod.put("k", "v")
@@ -134,7 +134,7 @@ def test_a_container_on_a_log_without_files_cannot_start(world: World) -> None:
     assert pod.ask().finding.found == "no-data"
 
 
-def test_it_is_the_path_that_keeps_it_from_starting(world: World) -> None:
+def test_with_its_configuration_elsewhere_etcd_starts_on_an_emptied_volume(world: World) -> None:
     """The control: with the same configuration elsewhere, etcd serves an empty store as if nothing
     had happened, under the same IDs."""
     [pod] = world.bootstrap(1)
@@ -149,7 +149,7 @@ def test_it_is_the_path_that_keeps_it_from_starting(world: World) -> None:
     assert pod.get("k") is None
 
 
-def test_one_of_three_cannot_come_back_empty(world: World) -> None:
+def test_an_emptied_member_of_three_cannot_rejoin(world: World) -> None:
     """The former leader: with its configuration elsewhere it rejoins silently."""
     pods = world.bootstrap(3)
     pods[0].put("k", "v")
@@ -165,7 +165,7 @@ def test_one_of_three_cannot_come_back_empty(world: World) -> None:
     eventually(lambda: _read(rest[0], "k") == "v", PATIENCE)
 
 
-def test_a_container_restarts_with_its_data(world: World) -> None:
+def test_a_restarted_container_runs_on_its_data(world: World) -> None:
     """Without `start`, which a kubelet skips: after the first run, and after a later one."""
     [pod] = world.bootstrap(1)
     pod.put("k", "v")
@@ -182,7 +182,7 @@ def test_a_container_restarts_with_its_data(world: World) -> None:
         pod.stop()
 
 
-def test_a_first_start_that_fails_is_tried_again_with_the_same_ticket(world: World) -> None:
+def test_a_failed_first_start_is_retried_with_the_same_ticket(world: World) -> None:
     """Its peer URL cannot be listened on: the container restarts until it can."""
     pod = world.pod("c-0")
     process = pod.waits()
@@ -198,7 +198,7 @@ def test_a_first_start_that_fails_is_tried_again_with_the_same_ticket(world: Wor
     assert pod.ids() == ids
 
 
-def test_what_start_writes_for_a_restart_cannot_bootstrap(world: World) -> None:
+def test_the_configuration_for_a_restart_cannot_bootstrap(world: World) -> None:
     [pod] = world.bootstrap(1)
     pod.stop()
     pod.runs()
@@ -231,7 +231,7 @@ def test_a_foreign_volume_is_held(world: World) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"noise" * 200, bytes(1000)], ids=["garbage", "zeros"])
-def test_a_log_whose_head_is_overwritten_is_damaged_and_gets_no_ticket(
+def test_a_wal_with_an_overwritten_head_is_damaged_and_gets_no_ticket(
     world: World, noise: bytes
 ) -> None:
     [pod] = world.bootstrap(1)
@@ -345,7 +345,7 @@ def _promoted(pod: Pod, member: int) -> bool:
 
 
 @differing("world", "3.5")
-def test_a_foreign_database_without_a_log_is_not_served(world: World) -> None:
+def test_a_foreign_database_without_a_wal_is_not_served(world: World) -> None:
     """Brought along, 3.5 serves it once the member is promoted."""
     pods = world.bootstrap(1)
     world.token = "another"
@@ -369,7 +369,7 @@ def test_a_foreign_database_without_a_log_is_not_served(world: World) -> None:
     assert foreign.get("foreign") is None
 
 
-def test_left_overs_of_a_refused_join_move_aside(world: World) -> None:
+def test_remains_of_a_refused_join_are_moved_aside(world: World) -> None:
     pods = world.bootstrap(1)
     pod = world.pod("c-1")
     process = pod.waits()
@@ -395,7 +395,7 @@ def test_left_overs_of_a_refused_join_move_aside(world: World) -> None:
 
 
 @differing("world", OLDEST, NEWEST)
-def test_etcd_understands_every_key(world: World) -> None:
+def test_etcd_knows_every_key_of_the_configuration(world: World) -> None:
     """By effect: unknown keys would be ignored silently."""
     [pod] = world.bootstrap(1)
     started = logged(pod, "starting an etcd server")
@@ -438,7 +438,7 @@ DANGEROUS = [
 ]
 
 
-def test_an_option_that_would_drop_members_is_not_passed_on(world: World) -> None:
+def test_an_option_that_would_remove_members_is_not_passed_on(world: World) -> None:
     [pod] = world.bootstrap(1)
     for key in DANGEROUS:
         pod.stop()
@@ -453,7 +453,7 @@ def test_an_option_that_would_drop_members_is_not_passed_on(world: World) -> Non
         assert logged(pod, "starting an etcd server")["force-new-cluster"] is True
 
 
-def test_flags_and_environment_do_not_matter_beside_the_configuration(world: World) -> None:
+def test_etcd_ignores_flags_and_environment_beside_the_configuration_file(world: World) -> None:
     [pod] = world.bootstrap(1)
     pod.put("k", "v")
     pod.stop()
@@ -467,7 +467,7 @@ def test_flags_and_environment_do_not_matter_beside_the_configuration(world: Wor
     assert logged(pod, "starting an etcd server")["force-new-cluster"] is False
 
 
-async def test_the_operator_s_client_and_start_understand_each_other(
+async def test_the_operator_s_client_and_start_interoperate(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for deadline in ("CONNECT_SECONDS", "TOTAL_SECONDS"):

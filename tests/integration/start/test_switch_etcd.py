@@ -155,7 +155,7 @@ def writing(pods: list[Pod]) -> Iterator[Writer]:
         thread.join(PATIENCE)
 
 
-async def test_on_and_off_again_while_somebody_writes(world: World) -> None:
+async def test_tls_is_turned_on_and_off_again_under_writes(world: World) -> None:
     switch = Switch(world)
     with writing(switch.pods) as writer:
         await switch.roll(BETWEEN)
@@ -181,7 +181,9 @@ async def test_on_and_off_again_while_somebody_writes(world: World) -> None:
     assert len(writer.acknowledged) > 50
 
 
-async def test_half_way_both_kinds_of_clients_and_of_peers_are_served(world: World) -> None:
+async def test_half_way_through_clients_and_peers_with_and_without_tls_are_served(
+    world: World,
+) -> None:
     """A mixed cluster: each member finds each other one, whatever that listens with."""
     switch = Switch(world)
     await switch.roll(BETWEEN)
@@ -220,7 +222,9 @@ def took(pod: Pod, key: str) -> bool:
     return True
 
 
-async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World) -> None:
+async def test_a_member_joining_half_way_through_has_both_urls_and_is_promoted(
+    world: World,
+) -> None:
     switch = Switch(world)
     await switch.roll(BETWEEN)
     await switch.update("http", "https")

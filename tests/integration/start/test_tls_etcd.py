@@ -49,7 +49,7 @@ def holds_nothing(pod: Pod) -> bool:
         return False
 
 
-async def test_the_operator_is_answered_by_members_with_the_predicted_ids(
+async def test_members_answer_the_operator_with_the_predicted_ids(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_unhurried(monkeypatch)
@@ -69,7 +69,7 @@ async def test_the_operator_is_answered_by_members_with_the_predicted_ids(
     assert pods[1].get("k") == "v"
 
 
-async def test_without_the_right_certificates_nobody_is_answered(
+async def test_without_the_right_certificates_no_client_is_served(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_unhurried(monkeypatch)
@@ -89,7 +89,7 @@ async def test_without_the_right_certificates_nobody_is_answered(
     assert "PRIVATE" not in repr(at(pod, mine))
 
 
-def test_a_member_whose_certificate_another_authority_signed_joins_nobody(world: World) -> None:
+def test_a_member_with_a_certificate_of_another_ca_cannot_join(world: World) -> None:
     pods = world.secure().bootstrap(3)
     pods[2].stop()
     stranger = Tls(world.root)
@@ -105,7 +105,7 @@ def test_a_member_whose_certificate_another_authority_signed_joins_nobody(world:
         pods[2].get("k")
 
 
-def test_certificates_are_read_anew_for_each_handshake(world: World) -> None:
+def test_certificates_are_read_again_for_each_handshake(world: World) -> None:
     """So renewal needs no restart; and what is not renewed ends."""
     pods = world.secure().bootstrap(3)
     tls = world.tls
@@ -133,7 +133,7 @@ def test_certificates_are_read_anew_for_each_handshake(world: World) -> None:
         pods[2].status()
 
 
-def test_etcdctl_is_let_in_by_what_is_in_the_pods_environment(world: World) -> None:
+def test_etcdctl_connects_with_the_environment_of_the_pod(world: World) -> None:
     """Asked without a scheme, as its own default; and with flags of its own beside."""
     [pod] = world.secure().bootstrap(1)
     tls = world.tls
@@ -165,7 +165,7 @@ def etcdctl(pod: Pod, environment: dict[str, str], *words: str) -> str:
     return done.stdout.strip()
 
 
-async def test_an_authority_for_clients_lets_nobody_join_and_the_other_way_round(
+async def test_the_client_ca_admits_no_peers_and_the_peer_ca_no_clients(
     world: World,
 ) -> None:
     [pod] = world.secure().bootstrap(1)

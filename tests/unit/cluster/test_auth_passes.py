@@ -61,7 +61,7 @@ def minutes(bench, count=1):
     bench.clock.now += 60 * count
 
 
-async def test_it_is_turned_on_and_reported(bench):
+async def test_authentication_is_turned_on_and_reported(bench):
     bench.declare(TLS=MANAGED, auth=AUTH)
     await bench.run()
 
@@ -141,7 +141,7 @@ async def test_a_leader_that_was_stopped_for_a_while_grants_nothing_by_an_old_sp
     assert on.accounts.permissions["web"] == {new}
 
 
-async def test_turned_off_by_hand_it_is_on_again_within_a_round(on):
+async def test_authentication_turned_off_by_hand_is_on_again_within_a_round(on):
     on.accounts.enabled = False
     minutes(on)
     await on.run()
@@ -151,7 +151,7 @@ async def test_turned_off_by_hand_it_is_on_again_within_a_round(on):
     assert "turned off" in told[2]
 
 
-async def test_without_an_answer_the_cluster_is_not_as_declared(on):
+async def test_an_unanswered_request_for_users_is_reported_as_waiting(on):
     on.accounts.silent = True
     minutes(on)
     on.clock.now += await on.once()
@@ -164,7 +164,7 @@ async def test_without_an_answer_the_cluster_is_not_as_declared(on):
     assert on.condition("Progressing")["reason"] == "AsDeclared"
 
 
-async def test_without_the_field_it_is_off_and_its_status_is_gone(on):
+async def test_without_the_field_authentication_is_off_and_its_status_is_gone(on):
     body = on.body
     del body["spec"]["auth"]
     body["metadata"]["generation"] += 1
@@ -179,7 +179,7 @@ async def test_without_the_field_it_is_off_and_its_status_is_gone(on):
     assert "AuthenticationOff" in on.events.reasons()
 
 
-async def test_turned_on_by_hand_without_the_field_it_is_left_alone(bench):
+async def test_authentication_turned_on_by_hand_without_the_field_is_left_alone(bench):
     bench.declare(TLS=MANAGED)
     await bench.run()
     bench.accounts.passwords["root"], bench.accounts.granted["root"] = "x", {"root"}

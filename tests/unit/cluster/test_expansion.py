@@ -63,7 +63,7 @@ def looks() -> Looks:
     return Looks()
 
 
-async def test_the_question_stores_nothing(looks: Looks) -> None:
+async def test_the_dry_run_stores_nothing(looks: Looks) -> None:
     assert await looks.look() == ["", "", ""]
     assert looks.kube.calls[TRIAL] == 3
     assert [one.requested for one in looks.claims()] == ["1Gi"] * 3
@@ -74,13 +74,13 @@ async def test_a_claim_with_the_declared_size_needs_no_request(looks: Looks) -> 
     assert not looks.kube.calls
 
 
-async def test_a_refusal_is_on_its_claim(looks: Looks) -> None:
+async def test_a_refusal_is_reported_on_its_claim(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403)]
 
     assert await looks.look() == [REFUSAL, "", ""]
 
 
-async def test_a_class_that_forbids_it_was_asked_at_every_look(looks: Looks) -> None:
+async def test_a_storage_class_that_forbids_expansion_was_tried_at_every_look(looks: Looks) -> None:
     looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
 
     for _ in range(5):
@@ -95,7 +95,7 @@ async def test_a_claim_that_was_deleted_meanwhile_is_not_reported_as_fixed(looks
 
 
 @pytest.mark.parametrize("storage", ["2Gi", "4Gi"])
-async def test_the_question_is_repeated_after_a_while_or_for_another_size(
+async def test_the_dry_run_is_repeated_after_a_while_or_for_another_size(
     looks: Looks, storage: str
 ) -> None:
     looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]

@@ -67,7 +67,7 @@ def replicas(bench: Bench) -> int:
     return int(bench.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"])
 
 
-def test_its_cluster_is_looked_at_when_it_changes() -> None:
+def test_a_change_of_a_restore_queues_its_cluster() -> None:
     assert Owner(ETCD_CLUSTERS, KEY) in owners_of(ETCD_RESTORES, restore("ab"))
 
 

@@ -128,7 +128,7 @@ class TestCost:
         assert not settled.kube.calls
         assert 0 < len(settled.etcd.calls) <= 0.1 * 600 + 4
 
-    async def test_what_is_used_again_is_the_same_and_marked(self, settled):
+    async def test_reused_answers_are_equal_and_marked_as_not_fresh(self, settled):
         fresh = await settled.see()
         again = await settled.see(quiet=True)
         assert fresh.fresh
@@ -140,7 +140,7 @@ class TestCost:
         assert (await settled.see(quiet=False)).fresh
 
     @pytest.mark.parametrize("change", ["ready", "generation", "new pod", "in start"])
-    async def test_a_pod_or_a_spec_that_changed_ends_the_rest(self, settled, change):
+    async def test_a_changed_pod_or_spec_ends_the_rest(self, settled, change):
         pod = settled.kube.live(PODS, "a-1")
         if change == "ready":
             settled.kube.put(PODS, {**pod, "status": {**pod["status"], "conditions": []}})
@@ -154,7 +154,7 @@ class TestCost:
             settled.nodes.turn()
         assert (await settled.see(quiet=True)).fresh
 
-    async def test_a_pod_that_was_only_touched_does_not(self, settled):
+    async def test_a_pod_with_irrelevant_changes_does_not_end_the_rest(self, settled):
         """Annotations of others and the passing of time say nothing about etcd."""
         pod = settled.kube.live(PODS, "a-1")
         pod["metadata"].setdefault("annotations", {})["theirs"] = "1"
@@ -362,7 +362,7 @@ class TestNodeGone:
         settled.clock.now += after
         return (await settled.seen()).pod(1).node_gone
 
-    async def test_only_once_it_was_for_five_minutes(self, settled):
+    async def test_counts_only_after_five_minutes(self, settled):
         self.cordoned(settled)
         assert not await self.is_gone(settled, after=3600)
         self.gone(settled)
@@ -387,13 +387,13 @@ class TestConfirmed:
     async def see(self, world):
         return await world.observer.confirm(("default", "a"))
 
-    async def test_is_what_a_look_from_the_store_shows_when_that_is_right(self, settled):
+    async def test_matches_a_look_from_the_store_if_that_is_up_to_date(self, settled):
         fresh = await self.see(settled)
         assert fresh.seen.observation == await settled.seen()
         assert fresh.body["spec"] == settled.body["spec"]
         assert fresh.seen.fresh
 
-    async def test_a_cluster_that_is_gone_is_none(self, settled):
+    async def test_a_deleted_cluster_is_none(self, settled):
         settled.kube.watching = False
         settled.kube.remove(ETCD_CLUSTERS, "default", "a")
         assert await self.see(settled) is None

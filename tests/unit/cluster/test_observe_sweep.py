@@ -189,12 +189,12 @@ class TestALearnerThatRunsAndIsSilent:
         assert "alarms 10.0.0.1" in etcd.calls
         assert sweep.calls == 5
 
-    async def test_not_before_it_runs(self, network, etcd):
+    async def test_is_not_woken_before_it_runs(self, network, etcd):
         waits = tuple(pod(n, etcd_started=n < 2, in_start=n == 2) for n in range(3))
         await network.ask(observation(pods=waits), KEY)
         assert not [one for one in etcd.calls if one.startswith("alarms")]
 
-    async def test_not_once_it_answers(self, network, etcd):
+    async def test_is_not_woken_once_it_answers(self, network, etcd):
         etcd.members["10.0.0.2"] = etcd.listed[IDS[2]]
         await network.ask(observation(), KEY)
         assert not [one for one in etcd.calls if one.startswith("alarms")]
@@ -215,7 +215,7 @@ async def test_the_tries_for_a_list_are_bounded(network, etcd):
     assert len(sweep.statuses) == 3
 
 
-async def test_a_young_pod_does_not_hold_up_the_pass(network, etcd):
+async def test_a_young_pod_does_not_delay_the_pass(network, etcd):
     """etcd accepts connections before it serves, and the others' tickets must not wait for it."""
     pods = (pod(0, age=3.0, ready=False), pod(1, age=300.0))
     await network.ask(observation(pods=pods), KEY)

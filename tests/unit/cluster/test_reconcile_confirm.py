@@ -103,13 +103,13 @@ class TestReads:
         ],
         ids=["remove", "promote", "move leader", "update", "delete claim", "add"],
     )
-    async def test_before_every_irreversible_step(self, settled, planned, step):
+    async def test_are_made_before_every_irreversible_step(self, settled, planned, step):
         asked = planned(step)
         await settled.once()
         assert len(asked) == 3
         assert settled.kube.calls["list Pod"] == 1
 
-    async def test_not_before_other_steps(self, settled, planned):
+    async def test_are_not_made_before_other_steps(self, settled, planned):
         live = settled.kube.live(STATEFUL_SETS, "a")
         manifest = {**live, "metadata": {"name": "a", "namespace": "default"}}
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]

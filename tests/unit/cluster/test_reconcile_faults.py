@@ -352,7 +352,7 @@ class TestRateLimit:
                 assert rate_limit.pause(step, 0.0) == 0.0
                 rate_limit.happened(step, 0.0)
 
-    def test_a_member_that_is_added_and_removed_in_circles_is(self):
+    def test_a_member_added_and_removed_in_circles_is_limited(self):
         leader = Leader("10.0.0.1", 1, 2)
         add = MemberAddLearner(leader, "http://a-3:2380", "size is 5")
         rate_limit = RateLimit()
@@ -361,7 +361,7 @@ class TestRateLimit:
             rate_limit.happened(MemberRemove(leader, n, f"a-3 ({n}) does not start"), 0.0)
         assert rate_limit.pause(add, 0.0) > 0
 
-    def test_a_pod_that_is_deleted_in_circles_is(self):
+    def test_a_pod_deleted_in_circles_is_limited(self):
         step = DeletePod("a-3", "uid-1", "1", "it keeps failing")
         again = replace(step, uid="uid-7", resource_version="9")
         assert self.repeated(step).pause(again, 0.0) > 0
@@ -396,7 +396,7 @@ class TestUnexpected:
         assert broken.status["phase"] == "Running"
         assert "nobody thought of" not in str(broken.status)
 
-    async def test_also_while_reading_the_objects(self, bench):
+    async def test_is_reported_also_while_reading_the_objects(self, bench):
         await bench.run()
         broken = bench.kube.live(SERVICES, "a")
         broken["metadata"]["ownerReferences"] = ["nonsense"]

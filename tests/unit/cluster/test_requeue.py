@@ -124,7 +124,7 @@ class TestDeclined:
         assert found == sorted(found)
         assert found[-1] == WAIT_SECONDS
 
-    def test_another_step_begins_anew(self):
+    def test_another_step_starts_over(self):
         memory = Memory("uid-a")
         self.tries(memory, 100)
         other = MemberPromote(Leader("10.0.0.1", 1, 2), 9, "has caught up")

@@ -76,7 +76,7 @@ class TestTheLook:
         await self.look(observer)
         assert self.asked(kube) == 2
 
-    async def test_nobody_looks_where_the_spec_names_a_place(self) -> None:
+    async def test_nothing_is_requested_if_the_spec_names_a_store(self) -> None:
         kube, observer, _ = self.observer()
 
         assert await self.look(observer, bootstrap={"restore": RESTORE}) is None
@@ -105,7 +105,7 @@ class TestThePasses:
             ({"location": "gcs://mybucket/x"}, "Blocked", "gcs://mybucket/x"),
         ],
     )
-    async def test_it_is_told_once_and_nothing_is_written_meanwhile(
+    async def test_a_missing_backup_is_reported_once_and_nothing_is_written_meanwhile(
         self, found: Any, kind: str, words: str
     ) -> None:
         bench = Bench()
@@ -124,7 +124,9 @@ class TestThePasses:
         assert bench.events.reasons().count("BackupAwaited") <= 1
         assert not [name for resource, *_, name in bench.kube.objects if resource == SECRETS]
 
-    async def test_once_it_is_there_the_cluster_begins_and_a_new_operator_keeps_to_it(self) -> None:
+    async def test_once_the_backup_exists_the_cluster_is_created_and_a_new_operator_continues(
+        self,
+    ) -> None:
         bench = Bench()
         bench.declare(bootstrap=named())
         await bench.once()

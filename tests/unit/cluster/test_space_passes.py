@@ -37,7 +37,7 @@ def asked(bench: Bench) -> list[str]:
     return [change for change in bench.etcd.changes if change.startswith("defragment")]
 
 
-async def test_each_is_asked_once_and_users_read_of_it(bench):
+async def test_each_member_is_defragmented_once_with_an_event(bench):
     waste(bench)
 
     await bench.rest(120)
@@ -47,7 +47,7 @@ async def test_each_is_asked_once_and_users_read_of_it(bench):
     assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
 
-async def test_of_one_that_took_longer_than_it_is_waited_for_users_read_once(bench, monkeypatch):
+async def test_a_defragmentation_longer_than_the_deadline_has_one_event(bench, monkeypatch):
     async def late(at: Endpoint) -> None:
         bench.etcd.silent.add(at.address)
         raise NoAnswer("deadline")
@@ -64,7 +64,7 @@ async def test_of_one_that_took_longer_than_it_is_waited_for_users_read_once(ben
     assert bench.events.reasons().count("Defragmented") == 1
 
 
-async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypatch):
+async def test_a_full_disk_is_not_filled_again_by_each_attempt(bench, monkeypatch):
     """etcd writes a second file before it deletes the first."""
     tried = list[str]()
 
@@ -81,7 +81,7 @@ async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypat
     assert "Defragmented" not in bench.events.reasons()
 
 
-async def test_it_is_tried_again_later(bench):
+async def test_a_failed_defragmentation_is_retried_later(bench):
     bench.etcd.files = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
     bench.etcd.answers = [NoAnswer("deadline")]
 
@@ -91,7 +91,7 @@ async def test_it_is_tried_again_later(bench):
     assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
 
-async def test_what_fails_each_time_is_tried_ever_more_rarely(bench, monkeypatch):
+async def test_repeated_failures_are_retried_less_and_less_often(bench, monkeypatch):
     """As long as the disk was full, leadership moved every ten minutes for it."""
     tried = list[float]()
 
@@ -109,7 +109,7 @@ async def test_what_fails_each_time_is_tried_ever_more_rarely(bench, monkeypatch
     assert len(tried) == 7
 
 
-async def test_what_was_long_ago_makes_no_pause_longer(bench):
+async def test_an_old_attempt_does_not_extend_the_pause(bench):
     wasteful = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
     bench.etcd.files = dict(wasteful)
     await bench.rest(60)
@@ -122,7 +122,7 @@ async def test_what_was_long_ago_makes_no_pause_longer(bench):
     assert len(asked(bench)) == 3
 
 
-async def test_a_backup_of_the_cluster_is_let_finish(bench):
+async def test_defragmentation_waits_for_a_running_backup(bench):
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -147,7 +147,7 @@ async def test_a_backup_of_the_cluster_is_let_finish(bench):
     assert len(asked(bench)) == 3
 
 
-async def test_at_the_quota_writes_are_let_in_again(bench):
+async def test_at_the_quota_writes_are_enabled_again_once_space_is_reclaimed(bench):
     waste(bench)
     bench.etcd.raised = (Alarm("NOSPACE", min(bench.etcd.listed)),)
 
@@ -159,7 +159,7 @@ async def test_at_the_quota_writes_are_let_in_again(bench):
     assert bench.condition("Degraded")["reason"] == "AllMembersServe"
 
 
-async def test_at_the_quota_without_space_to_give_back_a_human_is_told(bench):
+async def test_at_the_quota_without_reclaimable_space_a_human_is_needed(bench):
     bench.etcd.files = dict.fromkeys(bench.etcd.members, (2048 * MIB, 2000 * MIB))
     bench.etcd.raised = (Alarm("NOSPACE", min(bench.etcd.listed)),)
 
@@ -181,9 +181,7 @@ class TestFull:
         await bench.rest(120)
         return bench
 
-    async def test_what_was_given_back_before_the_history_was_compacted_was_all_for_ten_minutes(
-        self, bench
-    ):
+    async def test_space_freed_by_a_later_compaction_was_not_reclaimed_for_ten_minutes(self, bench):
         """Members that were not queried again reported for good that all of it is in use."""
         assert len(asked(bench)) == 3
         assert bench.condition("Blocked")["reason"] == "NoSpace"
@@ -195,14 +193,14 @@ class TestFull:
         assert bench.etcd.raised == ()
         assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
-    async def test_one_whose_file_does_not_shrink_is_not_asked_again(self, bench):
+    async def test_a_member_whose_file_does_not_shrink_is_not_defragmented_again(self, bench):
         bench.etcd.files = dict.fromkeys(bench.etcd.members, (2100 * MIB, 1880 * MIB))
 
         await bench.rest(120)
 
         assert len(asked(bench)) == 3
 
-    async def test_nobody_counts_anew_where_the_spec_wants_none_defragmented(self, bench):
+    async def test_no_recount_is_requested_if_the_spec_disables_defragmentation(self, bench):
         bench.declare(defragmentation="Never")
         bench.etcd.calls.clear()
 
@@ -211,7 +209,7 @@ class TestFull:
         assert any(call.startswith("alarms") for call in bench.etcd.calls)
         assert not any(call.startswith("recount") for call in bench.etcd.calls)
 
-    async def test_nobody_is_asked_to_during_a_pause(self, bench):
+    async def test_no_recount_is_requested_during_a_pause(self, bench):
         bench.declare(paused=True)
         bench.etcd.calls.clear()
 

@@ -90,7 +90,7 @@ async def test_a_pod_that_its_controller_makes_by_itself_costs_no_write(bench, t
     assert touches == []
 
 
-async def test_a_claim_that_is_being_deleted_is_waited_for_and_its_end_is_at_once_told(
+async def test_a_claim_being_deleted_is_waited_for_and_then_the_stateful_set_is_touched_at_once(
     bench, touches
 ):
     hold = {"finalizers": ["kubernetes.io/pvc-protection"], "deletionTimestamp": "2026-01-01"}
@@ -119,7 +119,7 @@ async def test_a_controller_that_has_yet_to_see_an_edit_is_not_hurried(bench, to
     assert len(touches) == 1
 
 
-async def test_another_pod_that_is_missing_is_asked_for_without_delay(bench, touches):
+async def test_another_missing_pod_is_requested_without_delay(bench, touches):
     lose(bench, 1)
     await bench.rest(30)
     bench.forget()
@@ -142,7 +142,7 @@ async def test_nothing_is_touched_while_the_cluster_is_paused(bench, touches):
     assert touches == []
 
 
-async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, touches):
+async def test_a_recreated_stateful_set_with_the_same_name_is_not_touched(bench, touches):
     """The write has the UID of the StatefulSet that was observed, so it cannot reach another."""
     lose(bench, 1)
     await bench.once()
@@ -160,7 +160,7 @@ async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, to
     assert naming.TOUCHED not in live["annotations"]
 
 
-async def test_a_touch_that_is_refused_is_told_and_tried_again(bench: Bench) -> None:
+async def test_a_refused_touch_is_reported_and_retried(bench: Bench) -> None:
     """For example by a webhook that allows no change of the StatefulSet."""
     bench.kube.failures[TOUCH] = [Rejected("denied by policy", status=403)] * 99
     lose(bench, 1)
@@ -178,7 +178,7 @@ async def test_a_touch_that_is_refused_is_told_and_tried_again(bench: Bench) -> 
     assert "denied" not in str(bench.status)
 
 
-def test_a_touch_that_is_refused_kept_a_lost_member_from_being_replaced() -> None:
+def test_a_refused_touch_kept_a_lost_member_from_being_replaced() -> None:
     world = formed(5)
     emptied(world, 1)
     world.turn()

@@ -68,7 +68,7 @@ def levels(bench):
     }
 
 
-async def test_on_and_off_again(bench):
+async def test_tls_is_turned_on_and_off_again(bench):
     edit(bench, TLS=MANAGED)
     await rest(bench)
     assert urls(bench) == {f"https://a-{one}.a.default.svc:2380" for one in range(3)}
@@ -99,7 +99,7 @@ async def test_on_and_off_again(bench):
     assert not bench.kube.writes(), "and stays"
 
 
-async def test_an_alarm_went_off_over_certificates_of_a_cluster_that_has_none_any_more(bench):
+async def test_an_alert_fired_for_certificates_of_a_cluster_without_tls(bench):
     ends = [f"etcd_cluster_{one}_expiry_timestamp_seconds" for one in ("certificate", "authority")]
     labels = {"namespace": "default", "cluster": "a"}
 
@@ -136,7 +136,7 @@ async def test_conditions_are_true_at_each_step_of_the_switch(bench):
     assert bench.condition("ChangingTLS") is None
 
 
-async def test_a_pause_at_any_moment_does_not_make_it_forget_that_it_changes(bench):
+async def test_a_pause_at_any_moment_does_not_lose_the_switch(bench):
     """It did if everything that was left was in etcd's member list, which is not requested during a
     pause."""
     edit(bench, TLS=MANAGED)
@@ -155,7 +155,7 @@ async def test_a_pause_at_any_moment_does_not_make_it_forget_that_it_changes(ben
     assert bench.condition("ChangingTLS") is None, "it is over, and is said to be"
 
 
-async def test_both_are_served_while_the_spec_says_so_and_it_is_told(bench):
+async def test_plaintext_and_tls_are_both_served_and_reported_while_the_spec_says_so(bench):
     edit(bench, TLS=BOTH)
     await rest(bench)
     assert bench.condition("Plaintext")["message"] == (
@@ -169,7 +169,7 @@ async def test_both_are_served_while_the_spec_says_so_and_it_is_told(bench):
 
 
 @pytest.mark.parametrize("then", ["MANAGED", "PLAINTEXT"])
-async def test_an_operator_killed_around_any_write_goes_on(then):
+async def test_after_a_kill_at_any_write_the_next_operator_continues(then):
     at_first, wanted = (PLAINTEXT, MANAGED) if then == "MANAGED" else (MANAGED, PLAINTEXT)
     for at in (2, 8, 13, 18):
         bench = await settled(at_first)
@@ -217,7 +217,7 @@ def kill_at(bench, at):
     return killed
 
 
-async def test_a_user_s_secret_that_is_not_good_is_told_and_nothing_is_touched(bench):
+async def test_an_invalid_user_secret_is_reported_and_nothing_is_changed(bench):
     edit(bench, TLS=STATIC)
     for _ in range(4):
         bench.clock.now += await bench.once()
@@ -232,7 +232,7 @@ async def test_a_user_s_secret_that_is_not_good_is_told_and_nothing_is_touched(b
     assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
 
 
-async def test_a_user_s_certificates_are_turned_on_and_off(bench):
+async def test_tls_with_user_provided_certificates_is_turned_on_and_off(bench):
     user_secrets(bench)
     edit(bench, TLS=STATIC)
     await rest(bench)
@@ -242,7 +242,7 @@ async def test_a_user_s_certificates_are_turned_on_and_off(bench):
     assert {url.partition(":")[0] for url in urls(bench)} == {"http"}
 
 
-async def test_another_s_secret_under_a_name_that_is_needed_is_told_before_anything_is_done(bench):
+async def test_a_foreign_secret_with_a_needed_name_is_reported_before_any_change(bench):
     put_secret(bench, "a-peer-tls", {"peer.crt": b"theirs"})
     edit(bench, TLS=MANAGED)
     for _ in range(20):
@@ -258,7 +258,7 @@ async def test_another_s_secret_under_a_name_that_is_needed_is_told_before_anyth
     assert levels(bench) == {TLS}
 
 
-async def test_nothing_is_written_while_it_is_paused(bench):
+async def test_nothing_is_written_while_the_cluster_is_paused(bench):
     edit(bench, TLS=MANAGED)
     for _ in range(12):
         await bench.once()

@@ -288,7 +288,7 @@ class TestCreation:
 
     @pytest.mark.parametrize("name", SECRET_NAMES)
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-    async def test_an_operator_killed_around_any_write_goes_on(self, bench, name, after):
+    async def test_after_a_kill_at_any_write_the_next_operator_continues(self, bench, name, after):
         declare(bench)
         killed = bench.dies_at_creation(name, after=after)
         for _ in range(30):

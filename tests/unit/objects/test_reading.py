@@ -67,7 +67,7 @@ def coded(data: bytes) -> str:
 
 
 class TestPod:
-    def test_in_start(self):
+    def test_a_pod_that_waits_in_start_is_recognised(self):
         seen = reading.pod(cluster(), pod(status=running("start", "10.0.0.1")), None, NOW)
         assert (seen.ordinal, seen.address, seen.age) == (0, "10.0.0.1", 5.0)
         assert seen.in_start
@@ -75,7 +75,7 @@ class TestPod:
         assert not seen.ready
         assert not seen.deleting
 
-    def test_in_etcd(self):
+    def test_a_pod_that_runs_etcd_is_recognised(self):
         status = running("etcd", "10.0.0.1")
         status["conditions"] = [{"type": "Ready", "status": "True"}]
         seen = reading.pod(cluster(), pod(status=status), None, NOW)
@@ -92,7 +92,7 @@ class TestPod:
         assert reading.pod(cluster(), pod(status=status), None, NOW).etcd_started
 
     @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
-    def test_the_operators_image_is_told_apart_from_etcds(self, reason):
+    def test_the_operators_image_is_distinguished_from_etcds(self, reason):
         waits = {"name": "start", "state": {"waiting": {"reason": reason}}}
         seen = reading.pod(cluster(), pod(status={"initContainerStatuses": [waits]}), None, NOW)
         assert (seen.start_missing, seen.image_missing) == (True, False)
@@ -102,20 +102,20 @@ class TestPod:
         found = (seen.in_start, seen.etcd_started, seen.ready, seen.address, seen.trouble)
         assert found == (False, False, False, "", "")
 
-    def test_deleting(self):
+    def test_a_pod_that_is_being_deleted_is_recognised(self):
         raw = pod(deletionTimestamp="2026-01-01T00:00:30Z")
         assert reading.pod(cluster(), raw, None, NOW).deleting
 
     @pytest.mark.parametrize("name", ["a", "a-x", "a-01", "b-0", "a-client-0", "a--1"])
-    def test_other_names_are_no_ordinal_of_ours(self, name):
+    def test_a_pod_with_another_name_is_not_ours(self, name):
         assert reading.pod(cluster(), pod(name), None, NOW) is None
 
-    def test_a_record_counts_only_where_the_pod_holds_the_data(self):
+    def test_a_record_counts_only_if_the_pod_holds_the_data(self):
         raw = pod(annotations=member_annotations(RECORD))
         assert reading.pod(cluster(), raw, None, NOW).record is None
         assert reading.pod(cluster(pod={"emptyDir": {}}), raw, None, NOW).record == RECORD
 
-    def test_a_damaged_record_is_trouble_not_an_exception(self):
+    def test_a_damaged_record_is_reported_and_no_exception(self):
         raw = pod(annotations={naming.MEMBER_ID: "abc"})
         seen = reading.pod(cluster(pod={"emptyDir": {}}), raw, None, NOW)
         assert seen.record is None
@@ -141,7 +141,7 @@ CRC = '{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}'
 
 
 class TestOfThePodsMake:
-    def test_spec_hash_and_image(self):
+    def test_spec_hash_and_image_are_read(self):
         raw = pod(annotations={naming.SPEC_HASH: "abc"})
         raw["spec"]["containers"] = [
             {"name": "theirs", "image": "theirs:1"},
@@ -150,7 +150,7 @@ class TestOfThePodsMake:
         seen = reading.pod(cluster(), raw, None, NOW)
         assert (seen.spec_hash, seen.image) == ("abc", "quay.io/coreos/etcd:v3.7.3")
 
-    def test_neither_is_there(self):
+    def test_a_missing_spec_hash_and_image_are_empty(self):
         seen = reading.pod(cluster(), pod(), None, NOW)
         assert (seen.spec_hash, seen.image) == ("", "")
 
@@ -163,16 +163,16 @@ class TestLastWordsOfStart:
     def said(self, message):
         return self.read({"terminated": {"exitCode": 0, "message": message}})
 
-    def test_data_that_just_runs(self):
+    def test_data_that_is_started_without_a_ticket_is_read(self):
         seen = self.said(f"{FOUND_DATA} member 00000000000000aa")
         assert (seen.has_data, seen.ran_as) == (True, 0xAA)
 
-    def test_a_ticket_for_an_empty_volume(self):
+    def test_a_ticket_for_an_empty_volume_is_read(self):
         seen = self.said("took a ticket: new, member 00000000000000aa of etcd cluster 01")
         assert (seen.has_data, seen.ran_as) == (False, 0xAA)
 
     @pytest.mark.parametrize("state", [{}, {"running": {}}, {"terminated": {}}])
-    def test_none_yet(self, state):
+    def test_a_container_without_a_message_has_no_data(self, state):
         seen = self.read(state)
         assert (seen.has_data, seen.ran_as) == (False, 0)
 
@@ -181,10 +181,10 @@ class TestCrashing:
     def crashing(self, status):
         return reading.pod(cluster(), pod(status=status), None, NOW).crashing
 
-    def test_waits_to_be_started_again(self):
+    def test_is_a_container_that_waits_for_its_restart(self):
         assert self.crashing(etcd_container(3, WAITS, ended()))
 
-    def test_has_just_ended_again(self):
+    def test_is_a_container_that_has_just_ended_again(self):
         assert self.crashing(etcd_container(1, ended()))
 
     @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ class TestCrashing:
         ],
         ids=["once", "in order", "runs again", "in start", "new"],
     )
-    def test_is_not(self, status):
+    def test_is_not_a_container_in_any_other_state(self, status):
         assert not self.crashing(status)
 
     def test_of_other_containers_is_not_etcds(self):
@@ -221,23 +221,23 @@ class TestDamage:
         ],
         ids=["waits", "has ended"],
     )
-    def test_is_reported_if_etcd_has_said_so_repeatedly(self, status):
+    def test_is_reported_if_etcd_has_logged_it_repeatedly(self, status):
         assert self.damage(status) == "wal: crc mismatch"
 
     @pytest.mark.parametrize("restarts", [0, 1])
-    def test_once_is_not_enough(self, restarts):
+    def test_is_not_reported_after_a_single_exit(self, restarts):
         assert self.damage(etcd_container(restarts, WAITS, ended(message=CRC))) == ""
 
     def test_is_over_while_etcd_runs(self):
         """Somebody has repaired the files, and the kubelet still keeps the last message."""
         assert self.damage(etcd_container(7, {"running": {}}, ended(message=CRC))) == ""
 
-    def test_counts_what_was_said_last(self):
+    def test_is_judged_by_the_last_message(self):
         """It may be a full disk now, whatever it was before."""
         full = ended(message="write: no space left on device")
         assert self.damage(etcd_container(4, full, ended(message=CRC))) == ""
 
-    def test_of_an_end_in_order_is_none(self):
+    def test_is_not_reported_after_a_clean_exit(self):
         assert self.damage(etcd_container(4, ended(0, CRC))) == ""
 
     def test_of_another_container_is_not_etcds(self):
@@ -301,7 +301,7 @@ class TestTriedAgain:
             "nobody knows how long it ran",
         ],
     )
-    def test_a_container_that_may_come_up_is_in_no_trouble(self, status):
+    def test_a_container_that_may_come_up_is_not_reported(self, status):
         seen = self.read(status)
         assert (seen.trouble, seen.damage, seen.tried_again) == ("", "", False)
 
@@ -344,7 +344,7 @@ class TestNodeGone:
         ]
     }
 
-    def test_is_as_the_scheduler_says(self):
+    def test_is_taken_from_the_message_of_the_scheduler(self):
         assert reading.pod(cluster(), pod(status=self.STATUS), None, NOW).node_gone
         assert not reading.pod(cluster(), pod(), None, NOW).node_gone
 
@@ -356,10 +356,10 @@ class TestOwnPod:
     def owned(self, uid):
         return pod(ownerReferences=[{"kind": "StatefulSet", "uid": uid, "controller": True}])
 
-    def test_of_our_set(self):
+    def test_is_one_of_our_stateful_set(self):
         assert reading.is_own_pod(self.owned("uid-set"), SET)
 
-    def test_of_an_earlier_set_of_this_name(self):
+    def test_is_not_one_of_an_earlier_stateful_set_with_this_name(self):
         assert not reading.is_own_pod(self.owned("uid-older"), SET)
         assert not reading.is_own_pod(self.owned("uid-older"), None)
 
@@ -376,13 +376,13 @@ def test_the_note_of_what_a_pod_was_started_to_trust_is_read():
 
 
 class TestClaim:
-    def test_with_its_record(self):
+    def test_a_claim_is_read_with_its_record(self):
         raw = claim(annotations=member_annotations(RECORD))
         seen = reading.claim("a", raw)
         assert (seen.ordinal, seen.record, seen.cluster_uid) == (1, RECORD, "uid-a")
         assert (seen.phase, seen.deleting, seen.labelled, seen.damage) == ("Bound", False, True, "")
 
-    def test_of_a_cluster_that_never_had_a_ticket(self):
+    def test_a_claim_of_a_cluster_that_never_had_a_ticket_has_no_record(self):
         seen = reading.claim("a", claim(annotations={naming.CLUSTER_UID: "uid-old"}))
         assert (seen.record, seen.cluster_uid) == (None, "uid-old")
 
@@ -400,10 +400,10 @@ class TestClaim:
         assert "cannot be read" in seen.damage
 
     @pytest.mark.parametrize("name", ["a-1", "data-a", "data-b-1", "data-a-1x", "data-a-01"])
-    def test_other_names_are_not_ours(self, name):
+    def test_a_claim_with_another_name_is_not_ours(self, name):
         assert reading.claim("a", claim(name)) is None
 
-    def test_without_our_labels(self):
+    def test_a_claim_without_our_labels_is_recognised(self):
         assert not reading.claim("a", claim(labels={"app": "etcd"})).labelled
         assert not reading.claim("a", claim(labels=None)).labelled
 
@@ -411,7 +411,7 @@ class TestClaim:
 class TestSecret:
     RECORD = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
 
-    def test_a_valid_secret(self):
+    def test_a_valid_secret_is_read(self):
         data = {
             "key": coded(b"k" * 32),
             "bootstrap": coded(dump_bootstrap(self.RECORD).encode()),
@@ -434,13 +434,13 @@ class TestSecret:
             ({"key": coded(b"k" * 32), "bootstrap": coded(b"[]")}, "cannot be read"),
         ],
     )
-    def test_a_damaged_one_says_what_is_wrong(self, data, words):
+    def test_a_damaged_secret_is_reported_with_the_mistake(self, data, words):
         seen = reading.secret(secret(data))
         assert seen.bootstrap is None
         assert words in seen.damage
         assert not seen.newer
 
-    def test_one_of_a_newer_operator_is_told_apart_from_a_damaged_one(self):
+    def test_a_secret_of_a_newer_operator_is_distinguished_from_a_damaged_one(self):
         raw = json.loads(dump_bootstrap(self.RECORD)) | {"format": 2}
         data = {"key": coded(b"k" * 32), "bootstrap": coded(json.dumps(raw).encode())}
         seen = reading.secret(secret(data))
@@ -455,14 +455,14 @@ class TestForeign:
     def owner(self, **fields):
         return {"kind": "EtcdCluster", "name": "a", "uid": "uid-a", "controller": True, **fields}
 
-    def test_ours(self):
+    def test_an_object_of_ours_is_not_foreign(self):
         assert reading.foreign(cluster(), "Service", self.owned(self.owner())) is None
 
-    def test_ours_without_the_controller_flag(self):
+    def test_an_object_of_ours_without_the_controller_flag_is_not_foreign(self):
         raw = self.owned(self.owner(controller=None))
         assert reading.foreign(cluster(), "Service", raw) is None
 
-    def test_our_uid_beside_another_controller_is_not_ours(self):
+    def test_an_object_with_another_controller_is_foreign(self):
         other = self.owner(kind="Deployment", name="web", uid="uid-x")
         found = reading.foreign(
             cluster(), "Service", self.owned(self.owner(controller=None), other)
@@ -470,24 +470,24 @@ class TestForeign:
         assert found.owner == "Deployment web"
         assert not found.passing
 
-    def test_without_an_owner(self):
+    def test_an_object_without_an_owner_is_foreign(self):
         found = reading.foreign(cluster(), "Service", {"metadata": {"name": "a"}})
         assert "no owner" in found.owner
         assert not found.passing
 
-    def test_of_the_deleted_cluster_of_this_name(self):
+    def test_an_object_of_the_deleted_cluster_with_this_name_is_passing(self):
         found = reading.foreign(cluster(), "Service", self.owned(self.owner(uid="uid-old")))
         assert found.passing
         assert "uid-old" in found.owner
 
-    def test_being_deleted(self):
+    def test_an_object_that_is_being_deleted_is_passing(self):
         raw = self.owned(
             self.owner(kind="Deployment", name="web", uid="x"),
             deletionTimestamp="2026-01-01T00:00:00Z",
         )
         assert reading.foreign(cluster(), "Service", raw).passing
 
-    def test_of_a_cluster_of_another_name(self):
+    def test_an_object_of_a_cluster_with_another_name_is_foreign(self):
         found = reading.foreign(cluster(), "Service", self.owned(self.owner(name="b", uid="x")))
         assert (found.owner, found.passing) == ("EtcdCluster b", False)
 
@@ -533,7 +533,7 @@ def test_pods_without_a_relevant_difference_are_equal():
     )
 
 
-def test_since_when_conditions_are_true():
+def test_how_long_conditions_have_been_true():
     def said(kind, status, since):
         return {"type": kind, "status": status, "lastTransitionTime": since}
 

@@ -48,7 +48,7 @@ UNSCHEDULABLE = {
 }
 
 
-def test_unschedulable_in_the_words_of_the_scheduler():
+def test_an_unschedulable_pod_is_reported_with_the_message_of_the_scheduler():
     assert said(UNSCHEDULABLE) == (
         "cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu."
     )
@@ -67,7 +67,7 @@ def test_a_pod_with_scheduling_gates_names_them():
 @pytest.mark.parametrize(
     "status", [UNSCHEDULABLE, waiting("ErrImagePull"), waiting("CreateContainerConfigError")]
 )
-def test_within_the_grace_period_everything_is_normal(status):
+def test_nothing_is_reported_within_the_grace_period(status):
     assert said(status, age=GRACE_SECONDS - 1) == ""
     assert said(status)
 
@@ -84,17 +84,17 @@ def test_the_message_is_the_same_while_the_kubelet_alternates():
     assert said(waiting("ImagePullBackOff")) == said(waiting("ErrImagePull"))
 
 
-def test_a_missing_image_of_start():
+def test_a_missing_image_of_start_is_named():
     status = {"initContainerStatuses": waiting("ErrImagePull", name="start")["containerStatuses"]}
     assert "cannot be pulled" in said(status)
 
 
-def test_a_configuration_error_in_the_kubelets_words():
+def test_a_configuration_error_is_reported_with_the_message_of_the_kubelet():
     words = said(waiting("CreateContainerConfigError", 'secret "x" not found'))
     assert words == 'container etcd cannot be created: secret "x" not found'
 
 
-def test_a_crash_loop_with_exit_code_and_the_last_words():
+def test_a_crash_loop_is_reported_with_exit_code_and_last_message():
     status = waiting(
         "CrashLoopBackOff",
         restartCount=4,
@@ -105,7 +105,7 @@ def test_a_crash_loop_with_exit_code_and_the_last_words():
     )
 
 
-def test_a_container_killed_for_memory():
+def test_a_container_killed_for_memory_is_reported():
     ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     status = waiting("CrashLoopBackOff", restartCount=1, lastState=ended)
     assert said(status) == "container etcd keeps failing: exit code 137 (OOMKilled)"
@@ -120,7 +120,7 @@ def test_between_two_restarts_the_message_stays():
     assert said(looping) == said(down) == "container etcd keeps failing: exit code 1: boom"
 
 
-def test_a_first_exit_is_no_loop_and_a_finished_init_container_no_failure():
+def test_a_first_exit_and_a_finished_init_container_are_not_reported():
     once = {"containerStatuses": [{"name": "etcd", "state": {"terminated": {"exitCode": 1}}}]}
     done = {"initContainerStatuses": [{"name": "start", "state": {"terminated": {"exitCode": 0}}}]}
     assert said(once) == said(done) == ""
@@ -130,7 +130,7 @@ def claim(phase="Pending", **spec):
     return {"metadata": {"name": "data-a-0"}, "spec": spec, "status": {"phase": phase}}
 
 
-def test_no_storage_class_at_all():
+def test_a_cluster_without_any_storage_class_is_reported():
     words = said(UNSCHEDULABLE, claim())
     assert words == (
         "claim data-a-0 has no storage class and Kubernetes has no default one: mark a "
@@ -140,14 +140,14 @@ def test_no_storage_class_at_all():
 
 
 @pytest.mark.parametrize("spec", [{"storageClassName": "fast"}, {"storageClassName": ""}])
-def test_with_a_class_the_scheduler_knows_better(spec):
+def test_with_a_storage_class_the_message_of_the_scheduler_is_used(spec):
     assert "cannot be scheduled" in said(UNSCHEDULABLE, claim(**spec))
 
 
 @pytest.mark.parametrize(
     ("chosen", "words"), [("nope", "of storage class nope"), ("", "that was created by hand")]
 )
-def test_a_class_that_provides_nothing(chosen, words):
+def test_a_storage_class_that_provisions_nothing_is_reported(chosen, words):
     """The scheduler's own message for it ends in `not found`, without saying what."""
     condition = {
         "type": "PodScheduled",
@@ -158,7 +158,7 @@ def test_a_class_that_provides_nothing(chosen, words):
     assert said_of_it == f"claim data-a-0 waits for a volume {words}, and none is provisioned"
 
 
-def test_what_the_scheduler_says_about_preemption_is_left_out():
+def test_the_scheduler_s_message_about_preemption_is_left_out():
     message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: x"
     condition = {"type": "PodScheduled", "status": "False", "message": message}
     assert said({"conditions": [condition]}) == (
@@ -166,28 +166,28 @@ def test_what_the_scheduler_says_about_preemption_is_left_out():
     )
 
 
-def test_a_bound_claim_is_no_trouble_and_a_lost_one_is():
+def test_a_lost_claim_is_reported_and_a_bound_one_is_not():
     assert said(claim=claim("Bound")) == ""
     assert said(claim=claim("Lost", storageClassName="x")) == "claim data-a-0 has lost its volume"
 
 
-def test_a_node_that_does_not_answer():
+def test_an_unreachable_node_is_reported():
     assert said({"phase": "Unknown"}, node="node-1") == "node node-1 does not answer"
     assert said({"reason": "NodeLost"}, node="node-1", age=0) == "node node-1 does not answer"
 
 
-def test_a_pod_whose_node_does_not_confirm_that_it_stopped():
+def test_a_pod_whose_stop_its_node_does_not_confirm_is_reported():
     overdue = said(node="node-1", deletionTimestamp="2025-12-31T23:59:00Z")
     assert overdue == "it was deleted and node node-1 has not confirmed that it stopped"
     assert said(node="node-1", deletionTimestamp="2026-01-01T00:00:20Z") == ""
 
 
-def test_evicted():
+def test_an_evicted_pod_is_reported():
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
     assert said(status, age=0) == "failed: Evicted The node was low on memory."
 
 
-def test_volumes_that_do_not_mount_after_a_longer_grace():
+def test_volumes_that_do_not_mount_are_reported_after_a_longer_grace_period():
     status = {"phase": "Pending", **waiting("PodInitializing"), "initContainerStatuses": []}
     assert said(status, age=SETUP_SECONDS - 1) == ""
     assert "not set up yet" in said(status, age=SETUP_SECONDS + 1)
@@ -224,7 +224,7 @@ AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
         "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
     ],
 )
-def test_no_node_may_use_the_volume(message):
+def test_the_node_is_gone_if_no_node_may_use_the_volume(message):
     assert is_node_gone(unscheduled(message))
 
 

@@ -33,7 +33,7 @@ from damages import damages  # noqa: E402
 from etcd_live import Cluster, binary  # noqa: E402
 from minors import MINORS  # noqa: E402
 from random_sets import begin, connected, difference, encrypt, picture, write  # noqa: E402
-from test_backup_live import certificates, told  # noqa: E402
+from test_backup_live import certificates, order_for  # noqa: E402
 from test_restore_live import STORE, TOKEN, Target  # noqa: E402
 
 from etcd_operator.backup import __main__ as entry  # noqa: E402
@@ -79,7 +79,7 @@ class Campaign:
         async with connected(old, shown) as channel:
             written = await write(channel, seed, users=users)
             before = await picture(channel, users=users)
-        order = told(cluster, STORE)
+        order = order_for(cluster, STORE)
         if users:
             url = f"https://{old.host}:{old.client_port}"
             order = replace(order, endpoints=(url,), client_secret="root")

@@ -66,7 +66,7 @@ def secret(s3: S3Server, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def one(data: Path) -> AsyncIterator[Cluster]:
+async def one_member(data: Path) -> AsyncIterator[Cluster]:
     """A cluster of the newest minor, for tests that do not depend on the minor."""
     cluster = Cluster(BINARIES / "etcd", data, "token")
     cluster.begin(1)
@@ -77,7 +77,7 @@ async def one(data: Path) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of the newest minor that all tests share which only read it. Its data makes two
     parts of an upload."""
     with memory.folder(tmp_path_factory.mktemp("etcd")) as folder:

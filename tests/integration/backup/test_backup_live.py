@@ -74,7 +74,7 @@ async def etcd(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def told(cluster: Cluster, store: Store, **changes: Any) -> Order:
+def order_for(cluster: Cluster, store: Store, **changes: Any) -> Order:
     endpoints = tuple(endpoint(member) for member in cluster.first)
     return replace(
         Order("ns/b", "uid-b", endpoints, "spec.etcdEndpoints", store, timeout=60), **changes
@@ -98,7 +98,7 @@ async def test_a_backup_in_s3_can_be_restored_by_etcd(
 ) -> None:
     name, folder = bucket
 
-    done = await back_up(told(etcd, at_s3(s3, name)), secret=secret)
+    done = await back_up(order_for(etcd, at_s3(s3, name)), secret=secret)
 
     assert isinstance(done, Stored)
     data = (folder / "a" / "etcd.backup").read_bytes()
@@ -120,7 +120,7 @@ async def test_a_backup_of_a_follower_has_every_acknowledged_write(
     client = await cluster.ready()
     revision = await fill(cluster.first[0], 30)
     dead = f"http://127.0.0.1:{free_port()}"
-    order = told(cluster, at_s3(s3, bucket[0]))
+    order = order_for(cluster, at_s3(s3, bucket[0]))
 
     async with sources.Source(replace(order, endpoints=(dead, *order.endpoints))) as source:
         members = await source.members()
@@ -134,10 +134,10 @@ async def test_a_backup_of_a_follower_has_every_acknowledged_write(
 
 
 async def test_a_large_backup_is_uploaded_in_parts_with_little_memory(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
+    one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
 ) -> None:
     """In a process of its own, as in the Job: 64 MiB must not be 64 MiB of memory."""
-    await fill(one.first[0], 64, 1_000_000)
+    await fill(one_member.first[0], 64, 1_000_000)
     script = tmp_path / "run.py"
     script.write_text(
         "import os, sys\n"
@@ -150,7 +150,7 @@ async def test_a_large_backup_is_uploaded_in_parts_with_little_memory(
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
         "exit_at_once(code)\n"
     )
-    order = orders.serialise(told(one, at_s3(s3, bucket[0])))
+    order = orders.serialise(order_for(one_member, at_s3(s3, bucket[0])))
     environment = {**os.environ, "BACKUP": order, "TERMINATION_LOG": str(tmp_path / "end")}
 
     run = await asyncio.create_subprocess_exec(
@@ -164,10 +164,10 @@ async def test_a_large_backup_is_uploaded_in_parts_with_little_memory(
 
 
 async def test_a_backup_is_stored_in_a_volume_and_old_ones_are_deleted(
-    full: Cluster, tmp_path: Path
+    shared_cluster: Cluster, tmp_path: Path
 ) -> None:
     store = Store("Volume", "claim", "daily/etcd")
-    order = told(full, store, stamped=True, keep=1)
+    order = order_for(shared_cluster, store, stamped=True, keep=1)
     root = tmp_path / "volume"
     (root / "daily").mkdir(parents=True)
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
@@ -194,7 +194,7 @@ async def test_a_store_that_deletes_slowly_does_not_fail_a_complete_backup(
     async with proxied(s3.endpoint) as proxy:
         proxy.judge = lambda _, request: "slow" if deletes(request) else None
         store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)
-        order = told(etcd, store, stamped=True, keep=1, timeout=10)
+        order = order_for(etcd, store, stamped=True, keep=1, timeout=10)
         loop = asyncio.get_running_loop()
         began = loop.time()
         done = await back_up(order, secret=secret)
@@ -214,7 +214,7 @@ async def test_a_backup_interrupted_after_it_is_complete_reports_success(
     async with proxied(s3.endpoint) as proxy:
         proxy.judge = lambda _, request: "held" if deletes(request) else None
         store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)
-        order = told(etcd, store, stamped=True, keep=1)
+        order = order_for(etcd, store, stamped=True, keep=1)
         work = asyncio.create_task(back_up(order, secret=secret))
         await asyncio.wait_for(proxy.waits.wait(), 30)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -229,13 +229,13 @@ SCHEDULED = "nightly/etcd_2026-11-21-03:00_0123abcd"
 
 
 async def test_a_scheduled_backup_reports_other_backups_in_the_store(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     name, folder = bucket
     (folder / "nightly").mkdir()
     for path in ("etcd_v7_2020-01-01-00:00:00", "etcd_2026-11-20-03:00_ffffffff", "etcd-b", "e"):
         (folder / "nightly" / path).write_text("of before")
-    order = told(full, at_s3(s3, name, SCHEDULED), scheduled=True)
+    order = order_for(shared_cluster, at_s3(s3, name, SCHEDULED), scheduled=True)
 
     done = await back_up(order, secret=secret)
 
@@ -265,12 +265,12 @@ async def test_a_backup_exactly_at_the_path_of_a_schedule_was_not_found_in_a_buc
 
 
 async def test_a_finished_run_is_not_stored_again_by_a_restored_etcdbackup(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """A namespace that was restored with its EtcdBackups, and without their statuses, stored the
     cluster of today under the names of all its history."""
     name, folder = bucket
-    order = told(full, at_s3(s3, name, SCHEDULED), scheduled=True)
+    order = order_for(shared_cluster, at_s3(s3, name, SCHEDULED), scheduled=True)
     assert isinstance(await back_up(order, secret=secret), Stored)
     stored, beside = folder / SCHEDULED, folder / stored_names.manifest_of(SCHEDULED)
     before = (stored.stat().st_mtime_ns, beside.read_text())
@@ -285,12 +285,12 @@ async def test_a_finished_run_is_not_stored_again_by_a_restored_etcdbackup(
 
 
 async def test_a_store_that_cannot_be_listed_is_not_overwritten(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Any failure to look was taken for nothing being there, and the day's backup was replaced."""
     name, folder = bucket
     store = at_s3(s3, name, SCHEDULED)
-    order = told(full, store, scheduled=True)
+    order = order_for(shared_cluster, store, scheduled=True)
     assert isinstance(await back_up(order, secret=secret), Stored)
     before = (folder / SCHEDULED).stat().st_mtime_ns
     other = replace(order, owner_uid="of another object")
@@ -365,7 +365,7 @@ async def test_each_upload_has_the_configured_checksum(
 
 
 async def test_a_slow_or_large_bucket_does_not_delay_a_backup(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Nor does one that may not be listed."""
@@ -374,7 +374,7 @@ async def test_a_slow_or_large_bucket_does_not_delay_a_backup(
     (folder / "nightly" / "etcd_v7_2020-01-01-00:00:00").write_text("of before")
     async with proxied(s3.endpoint) as proxy:
         store = replace(at_s3(s3, name, SCHEDULED), endpoint=proxy.endpoint)
-        order = told(full, store, scheduled=True)
+        order = order_for(shared_cluster, store, scheduled=True)
         listings = "prefix=nightly%2F&"
         for verdict, seconds, other in (
             ("slow", 0.5, ForeignFiles(0, partial=True)),
@@ -397,12 +397,12 @@ async def test_a_slow_or_large_bucket_does_not_delay_a_backup(
 
 
 async def test_files_of_another_etcdbackup_are_not_deleted(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Of the same path, and by the same name: the UID tells them apart."""
     name, folder = bucket
-    interval = told(full, at_s3(s3, name, "daily/etcd"), stamped=True)
-    once = told(full, at_s3(s3, name, "once"))
+    interval = order_for(shared_cluster, at_s3(s3, name, "daily/etcd"), stamped=True)
+    once = order_for(shared_cluster, at_s3(s3, name, "once"))
     assert isinstance(await back_up(interval, secret=secret), Stored)
     assert isinstance(await back_up(once, secret=secret), Stored)
     (folder / "daily" / "etcd_v7_2020-01-01-00:00:00").write_text("without a manifest")
@@ -422,7 +422,7 @@ async def test_files_of_another_etcdbackup_are_not_deleted(
 
 @pytest.mark.parametrize("fault", ["flipped", "truncated"])
 async def test_a_damaged_stream_never_gets_the_final_name(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:  # fmt: skip
     """And what was there under it stays."""
@@ -439,7 +439,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
     monkeypatch.setattr(sources.Source, "snapshot", damaged)
 
-    done = await back_up(told(full, at_s3(s3, name)), secret=secret)
+    done = await back_up(order_for(shared_cluster, at_s3(s3, name)), secret=secret)
 
     assert isinstance(done, Failure)
     assert done.reason == "SnapshotDamaged"
@@ -448,11 +448,11 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
 
 async def test_a_file_that_reads_back_differently_is_no_backup(
-    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     name, folder = bucket
-    order = told(full, at_s3(s3, name), verify=True)
+    order = order_for(shared_cluster, at_s3(s3, name), verify=True)
     before = await back_up(order, secret=secret)
     assert isinstance(before, Stored)
     assert before.verified
@@ -492,27 +492,39 @@ class TestTheStoreFails:
         "fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset", "lost"]
     )
     async def test_one_failure_of_any_request_is_retried(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int | str
+        self,
+        shared_cluster: Cluster,
+        s3: S3Server,
+        bucket: tuple[str, Path],
+        secret: str,
+        fault: int | str,
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(told(full, store), secret=secret)
+            done = await back_up(order_for(shared_cluster, store), secret=secret)
             assert isinstance(done, Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             for at in range(requests):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number == at else None
-                done = await back_up(told(full, store), secret=secret)
+                done = await back_up(order_for(shared_cluster, store), secret=secret)
                 assert isinstance(done, Stored), (at, proxy.seen, done)
 
     @pytest.mark.parametrize("fault", [pytest.param(500, marks=pytest.mark.verify), 507])
     async def test_a_lasting_failure_from_any_request_on_leaves_no_partial_backup(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int
+        self,
+        shared_cluster: Cluster,
+        s3: S3Server,
+        bucket: tuple[str, Path],
+        secret: str,
+        fault: int,
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            assert isinstance(await back_up(told(full, store), secret=secret), Stored)
+            assert isinstance(
+                await back_up(order_for(shared_cluster, store), secret=secret), Stored
+            )
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             file = bucket[1] / "a" / "etcd.backup"
@@ -520,29 +532,29 @@ class TestTheStoreFails:
                 file.write_text("of before")
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number >= at else None
-                done = await back_up(told(full, store), secret=secret)
+                done = await back_up(order_for(shared_cluster, store), secret=secret)
                 assert isinstance(done, Failure), (at, proxy.seen, done)
                 assert "spec.s3" in done.message
                 written = file.read_bytes()
                 assert written == b"of before" or len(written) > FULL
 
     async def test_a_new_file_never_has_the_manifest_of_an_old_one(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         """A deletion by the old owner's UID would take the new file with it."""
-        await fill(one.first[0], 6, 1_000_000)
+        await fill(one_member.first[0], 6, 1_000_000)
         seen = set()
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
             for at in range(20):
                 proxy.judge = lambda *_: None
-                old = told(one, store, owner_uid=f"old-{at}")
+                old = order_for(one_member, store, owner_uid=f"old-{at}")
                 before = await back_up(old, secret=secret)
                 assert isinstance(before, Stored)
-                await fill(one.first[0], 1)
+                await fill(one_member.first[0], 1)
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: 500 if number >= at else None
-                done = await back_up(told(one, store), secret=secret)
+                done = await back_up(order_for(one_member, store), secret=secret)
 
                 file = (bucket[1] / "a" / "etcd.backup").read_bytes()
                 text = (bucket[1] / "a" / "etcd.backup.manifest.json").read_bytes()
@@ -562,13 +574,13 @@ class TestTheStoreFails:
         assert seen == {"old", "undecided", "uid"}
 
     async def test_a_backup_to_a_hanging_store_ends_at_its_deadline(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             proxy.judge = lambda _, request: "slow" if request.method in ("PUT", "POST") else None
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
             began = asyncio.get_running_loop().time()
-            done = await back_up(told(full, store, timeout=2), secret=secret)
+            done = await back_up(order_for(shared_cluster, store, timeout=2), secret=secret)
 
         assert isinstance(done, Failure)
         assert (done.reason, done.final) == ("TimedOut", True)
@@ -576,11 +588,13 @@ class TestTheStoreFails:
         assert asyncio.get_running_loop().time() - began < 60, "it waited for the store"
 
     async def test_a_store_that_hangs_at_any_request_is_named_before_the_deadline(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+        self, one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
         async with proxied(s3.endpoint) as proxy:
-            order = told(one, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint), verify=True)
+            order = order_for(
+                one_member, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint), verify=True
+            )
             assert isinstance(await back_up(order, secret=secret), Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
@@ -598,12 +612,12 @@ class TestTheStoreFails:
                 assert done.message.startswith(f"spec.s3.endpoint: {proxy.endpoint} cannot be")
 
     async def test_a_slow_read_has_no_overall_deadline(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
         """A deadline for the whole of an answer would be one for the size of a backup."""
         store = at_s3(s3, bucket[0])
-        assert isinstance(await back_up(told(full, store), secret=secret), Stored)
+        assert isinstance(await back_up(order_for(shared_cluster, store), secret=secret), Stored)
         short = clients._CLIENT | {"timeout": timedelta(seconds=1)}
         monkeypatch.setattr(clients, "_CLIENT", short)
         async with proxied(s3.endpoint) as proxy:
@@ -615,12 +629,12 @@ class TestTheStoreFails:
         assert len(proxy.seen) == 1
 
     async def test_write_only_credentials_are_sufficient_for_a_backup(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(told(full, store), secret=secret)
+            done = await back_up(order_for(shared_cluster, store), secret=secret)
 
         assert isinstance(done, Stored)
 
@@ -636,7 +650,7 @@ async def test_a_denied_backup_names_the_user_it_needs(
         out, errors = await run.communicate()
         assert run.returncode == 0, out + errors
 
-    done = await back_up(told(cluster, at_s3(s3, bucket[0])), secret=secret)
+    done = await back_up(order_for(cluster, at_s3(s3, bucket[0])), secret=secret)
 
     assert isinstance(done, Failure)
     assert done.reason == "EtcdRefused"
@@ -658,10 +672,10 @@ def certificates(folder: Path, host: str) -> None:
 
 
 async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path,
+    one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    member, keys = one.first[0], tmp_path / "client"
+    member, keys = one_member.first[0], tmp_path / "client"
     certificates(keys, member.host)
     member.stop()
     url = f"https://{member.host}:{member.client_port}"
@@ -673,8 +687,8 @@ async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
         "trusted-ca-file": str(keys / "etcd-client-ca.crt"),
         "client-cert-auth": "true",
     }
-    member.start(one.initial_cluster(one.first), one.token, "new")
-    order = told(one, at_s3(s3, bucket[0]), endpoints=(url,))
+    member.start(one_member.initial_cluster(one_member.first), one_member.token, "new")
+    order = order_for(one_member, at_s3(s3, bucket[0]), endpoints=(url,))
     async with asyncio.timeout(90):
         while not await answers(member):
             await asyncio.sleep(0.1)
@@ -723,58 +737,70 @@ class TestBadInput:
         return done.message
 
     async def test_a_missing_bucket_is_reported(
-        self, full: Cluster, s3: S3Server, secret: str
+        self, shared_cluster: Cluster, s3: S3Server, secret: str
     ) -> None:
-        told_ = await self.failure(told(full, at_s3(s3, "nowhere")), secret)
+        told_ = await self.failure(order_for(shared_cluster, at_s3(s3, "nowhere")), secret)
 
         assert "spec.s3.path: there is no bucket 'nowhere'" in told_
 
     async def test_an_unreachable_store_is_reported(
-        self, full: Cluster, s3: S3Server, secret: str
+        self, shared_cluster: Cluster, s3: S3Server, secret: str
     ) -> None:
         store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
 
-        assert "spec.s3.endpoint" in await self.failure(told(full, store), secret)
+        assert "spec.s3.endpoint" in await self.failure(order_for(shared_cluster, store), secret)
 
     async def test_a_store_whose_name_does_not_resolve_is_reported(
-        self, full: Cluster, s3: S3Server, secret: str
+        self, shared_cluster: Cluster, s3: S3Server, secret: str
     ) -> None:
         store = replace(at_s3(s3, "b"), endpoint="http://minio.nowhere.invalid:9000")
 
-        assert "spec.s3.endpoint" in await self.failure(told(full, store), secret)
+        assert "spec.s3.endpoint" in await self.failure(order_for(shared_cluster, store), secret)
 
     @pytest.mark.parametrize(
         ("old", "new"), [("TESTACCESSKEY", "OTHER"), ("test-secret-key", "wrong")]
     )
     async def test_credentials_unknown_to_the_store_are_reported(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, old: str, new: str
+        self,
+        shared_cluster: Cluster,
+        s3: S3Server,
+        bucket: tuple[str, Path],
+        secret: str,
+        old: str,
+        new: str,
     ) -> None:
         file = Path(secret) / "credentials"
         file.write_text(file.read_text().replace(old, new))
 
         assert "spec.s3.awsSecret: the credentials in Secret aws" in await self.failure(
-            told(full, at_s3(s3, bucket[0])), secret
+            order_for(shared_cluster, at_s3(s3, bucket[0])), secret
         )
 
     async def test_a_missing_secret_is_reported(
-        self, full: Cluster, s3: S3Server, tmp_path: Path
+        self, shared_cluster: Cluster, s3: S3Server, tmp_path: Path
     ) -> None:
-        told_ = await self.failure(told(full, at_s3(s3, "b")), str(tmp_path / "nothing"))
+        told_ = await self.failure(
+            order_for(shared_cluster, at_s3(s3, "b")), str(tmp_path / "nothing")
+        )
 
         assert "spec.s3.awsSecret: Secret aws: there is no such Secret" in told_
 
     async def test_an_unreachable_etcd_is_reported(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         nobody = (f"http://127.0.0.1:{free_port()}", "http://etcd.nowhere.invalid:2379")
-        told_ = await self.failure(told(full, at_s3(s3, bucket[0]), endpoints=nobody), secret)
+        told_ = await self.failure(
+            order_for(shared_cluster, at_s3(s3, bucket[0]), endpoints=nobody), secret
+        )
 
         assert "spec.etcdEndpoints: no endpoint answers" in told_
         assert all(where in told_ for where in nobody)
 
     async def test_endpoints_of_another_cluster_are_reported(
-        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
-        told_ = await self.failure(told(full, at_s3(s3, bucket[0]), cluster_id=0xAB), secret)
+        told_ = await self.failure(
+            order_for(shared_cluster, at_s3(s3, bucket[0]), cluster_id=0xAB), secret
+        )
 
         assert "00000000000000ab is to be backed up" in told_

@@ -16,7 +16,7 @@ import google_front
 import pytest
 from clouds import FULL, Cloud, written
 from etcd_live import Cluster
-from test_backup_live import told
+from test_backup_live import order_for
 from test_restore_live import Target
 
 from etcd_operator.backup import clients
@@ -80,9 +80,9 @@ async def there(cloud: Cloud, key: str) -> bytes | None:
 
 
 async def test_a_backup_is_uploaded_in_parts_and_restored(
-    full: Cluster, cloud: Cloud, secret: str, tmp_path: Path
+    shared_cluster: Cluster, cloud: Cloud, secret: str, tmp_path: Path
 ) -> None:
-    done = await back_up(told(full, cloud.store, verify=True), secret=secret)
+    done = await back_up(order_for(shared_cluster, cloud.store, verify=True), secret=secret)
 
     assert isinstance(done, Stored), done
     assert done.verified
@@ -94,7 +94,7 @@ async def test_a_backup_is_uploaded_in_parts_and_restored(
     writes = [one for one in cloud.proxy.seen if one.startswith(("PUT", "POST"))]
     assert len(writes) >= 4, writes
 
-    new = Target(full, tmp_path / "new", tmp_path)
+    new = Target(shared_cluster, tmp_path / "new", tmp_path)
     order = replace(new.order, store=cloud.store)
     journal = Journal(str(new.said), "restore")
     code = await asyncio.to_thread(run, "fetch", order, new.root, journal, secret=secret)
@@ -105,10 +105,10 @@ async def test_a_backup_is_uploaded_in_parts_and_restored(
 
 
 async def test_old_backups_are_deleted_and_other_files_are_kept(
-    full: Cluster, cloud: Cloud, secret: str
+    shared_cluster: Cluster, cloud: Cloud, secret: str
 ) -> None:
     store = replace(cloud.store, key="daily/etcd")
-    order = told(full, store, stamped=True, keep=1)
+    order = order_for(shared_cluster, store, stamped=True, keep=1)
     sink = Sink(store, dict(cloud.secret))
     old = [f"daily/etcd_v999999_2020-01-0{day}-00:00:00" for day in (1, 2)]
     for key in ("daily/etcd_vegetables", "daily/etcd-a", "daily/etcd_w", "other", *old):
@@ -133,7 +133,7 @@ async def test_old_backups_are_deleted_and_other_files_are_kept(
 
 
 async def test_a_damaged_stream_never_gets_the_final_name(
-    full: Cluster, cloud: Cloud, secret: str, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, cloud: Cloud, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = Sink(cloud.store, dict(cloud.secret))
     await sink.put("a/etcd.backup", b"of before")
@@ -144,7 +144,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
             yield bytes([piece[0] ^ 4]) + piece[1:]
 
     monkeypatch.setattr(sources.Source, "snapshot", damaged)
-    done = await back_up(told(full, cloud.store), secret=secret)
+    done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
 
     assert isinstance(done, Failure)
     assert done.reason == "SnapshotDamaged"
@@ -154,40 +154,40 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
 @faults(503, "reset", "lost", always=(("ABS", "lost"), ("GCS", 503)))
 async def test_one_failure_of_any_request_is_retried(
-    full: Cluster, cloud: Cloud, secret: str, fault: int | str
+    shared_cluster: Cluster, cloud: Cloud, secret: str, fault: int | str
 ) -> None:
-    await back_up(told(full, cloud.store), secret=secret)
+    await back_up(order_for(shared_cluster, cloud.store), secret=secret)
     cloud.proxy.seen.clear()
-    await back_up(told(full, cloud.store), secret=secret)
+    await back_up(order_for(shared_cluster, cloud.store), secret=secret)
     requests = len(cloud.proxy.seen)
     assert requests >= 5, cloud.proxy.seen
     for at in range(requests):
         cloud.proxy.seen.clear()
         cloud.proxy.judge = lambda number, _, at=at: fault if number == at else None
-        done = await back_up(told(full, cloud.store), secret=secret)
+        done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
         if isinstance(done, Failure) and "InvalidBlockList" in done.message:
             # Azure has made the file, the answer was lost, and the client asked for it once more.
             # The file is whole; the Job's next try says so.
             assert (fault, done.final) == ("lost", False)
-            done = await back_up(told(full, cloud.store), secret=secret)
+            done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
         assert isinstance(done, Stored), (at, cloud.proxy.seen, done)
 
 
 @faults(500, 403, always=(("ABS", 500), ("OSS", 403)))
 async def test_a_lasting_failure_leaves_no_partial_backup(
-    full: Cluster, cloud: Cloud, secret: str, fault: int
+    shared_cluster: Cluster, cloud: Cloud, secret: str, fault: int
 ) -> None:
     sink = Sink(cloud.store, dict(cloud.secret))
-    await back_up(told(full, cloud.store), secret=secret)
+    await back_up(order_for(shared_cluster, cloud.store), secret=secret)
     cloud.proxy.seen.clear()
-    assert isinstance(await back_up(told(full, cloud.store), secret=secret), Stored)
+    assert isinstance(await back_up(order_for(shared_cluster, cloud.store), secret=secret), Stored)
     assert len(cloud.proxy.seen) >= 5, cloud.proxy.seen
     for at in range(len(cloud.proxy.seen)):
         cloud.proxy.judge = lambda *_: None
         await sink.put("a/etcd.backup", b"of before")
         cloud.proxy.seen.clear()
         cloud.proxy.judge = lambda number, _, at=at: fault if number >= at else None
-        done = await back_up(told(full, cloud.store), secret=secret)
+        done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
         assert isinstance(done, Failure), (at, cloud.proxy.seen, done)
         assert f"spec.{cloud.store.section}" in done.message
         cloud.proxy.judge = lambda *_: None
@@ -196,10 +196,10 @@ async def test_a_lasting_failure_leaves_no_partial_backup(
 
 
 async def test_a_truncated_response_is_never_taken_for_the_whole_file(
-    full: Cluster, cloud: Cloud, secret: str
+    shared_cluster: Cluster, cloud: Cloud, secret: str
 ) -> None:
     """Read on where it ended, or refused."""
-    done = await back_up(told(full, cloud.store), secret=secret)
+    done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
     assert isinstance(done, Stored)
     sink = Sink(cloud.store, dict(cloud.secret))
     cloud.proxy.seen.clear()
@@ -218,34 +218,36 @@ async def test_a_truncated_response_is_never_taken_for_the_whole_file(
 
 
 async def test_write_only_credentials_are_sufficient_for_a_backup(
-    full: Cluster, cloud: Cloud, secret: str
+    shared_cluster: Cluster, cloud: Cloud, secret: str
 ) -> None:
     cloud.proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
 
-    assert isinstance(await back_up(told(full, cloud.store), secret=secret), Stored)
+    assert isinstance(await back_up(order_for(shared_cluster, cloud.store), secret=secret), Stored)
 
 
 class TestBadInput:
-    async def failure(self, cloud: Cloud, full: Cluster, tmp_path: Path, **changed: str) -> str:
+    async def failure(
+        self, cloud: Cloud, shared_cluster: Cluster, tmp_path: Path, **changed: str
+    ) -> str:
         secret = written(tmp_path / "secret", {**cloud.secret, **changed})
         began = asyncio.get_running_loop().time()
-        done = await back_up(told(full, cloud.store), secret=secret)
+        done = await back_up(order_for(shared_cluster, cloud.store), secret=secret)
         assert isinstance(done, Failure)
         assert done.reason == "StoreRefused"
         assert asyncio.get_running_loop().time() - began < 8
         return done.message
 
     async def test_a_missing_bucket_is_reported(
-        self, full: Cluster, cloud: Cloud, tmp_path: Path
+        self, shared_cluster: Cluster, cloud: Cloud, tmp_path: Path
     ) -> None:
         cloud.store = replace(cloud.store, bucket="nowhere")
         what = "container" if cloud.store.kind == "ABS" else "bucket"
         words = f"spec.{cloud.store.section}.path: there is no {what} 'nowhere'"
 
-        assert words in await self.failure(cloud, full, tmp_path)
+        assert words in await self.failure(cloud, shared_cluster, tmp_path)
 
     async def test_credentials_unknown_to_the_store_are_reported(
-        self, full: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, shared_cluster: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GOOGLE_BASE_URL", cloud.proxy.endpoint)
         wrong = {
@@ -253,7 +255,7 @@ class TestBadInput:
             "GCS": {"access-token": "expired"},
             "OSS": {"accessKeySecret": "wrong"},
         }[cloud.store.kind]
-        said = await self.failure(cloud, full, tmp_path, **wrong)
+        said = await self.failure(cloud, shared_cluster, tmp_path, **wrong)
 
         assert (
             f"{cloud.store.secret_field}: the credentials in Secret cloud: the store does not"
@@ -263,20 +265,22 @@ class TestBadInput:
 
     @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)
     async def test_the_key_of_another_google_account_is_reported(
-        self, full: Cluster, cloud: Cloud, tmp_path: Path
+        self, shared_cluster: Cluster, cloud: Cloud, tmp_path: Path
     ) -> None:
         other = google_front.Google("", s3=cloud.proxy.s3, endpoint=cloud.proxy.endpoint)  # type: ignore[attr-defined]
-        said = await self.failure(cloud, full, tmp_path, **{"credentials.json": other.credentials})
+        said = await self.failure(
+            cloud, shared_cluster, tmp_path, **{"credentials.json": other.credentials}
+        )
 
         assert "spec.gcs.gcpSecret: the credentials in Secret cloud" in said
 
 
 @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)
 async def test_a_google_access_token_is_sufficient(
-    full: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """coreos's other form of the Secret; it does not say where Google is."""
     monkeypatch.setenv("GOOGLE_BASE_URL", cloud.proxy.endpoint)
     secret = written(tmp_path / "token", {"access-token": google_front.TOKEN})
 
-    assert isinstance(await back_up(told(full, cloud.store), secret=secret), Stored)
+    assert isinstance(await back_up(order_for(shared_cluster, cloud.store), secret=secret), Stored)

@@ -16,7 +16,7 @@ from aiohttp import web
 from etcd_live import Cluster, fill
 from faulty import Faulty, Verdict, proxied
 from killed import backing_up
-from test_backup_live import at_s3, told
+from test_backup_live import at_s3, order_for
 
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.__main__ import back_up
@@ -79,14 +79,14 @@ async def proxy(s3: S3Server) -> AsyncIterator[Faulty]:
 
 @pytest.fixture
 async def order(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], proxy: Faulty,
+    one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], proxy: Faulty,
     monkeypatch: pytest.MonkeyPatch
 ) -> Order:  # fmt: skip
     """Goes up in two parts."""
     monkeypatch.setattr(sinks, "PART", PART)
-    await fill(one.first[0], 6, 1_000_000)
+    await fill(one_member.first[0], 6, 1_000_000)
     store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-    return told(one, store, verify=True)
+    return order_for(one_member, store, verify=True)
 
 
 def held_at(request: web.Request, writes: list[int]) -> Verdict:
@@ -107,7 +107,12 @@ async def waits_or_ends(proxy: Faulty, process: Any) -> bool:
 
 
 async def test_a_backup_killed_before_its_first_write_is_made_by_the_next_attempt(
-    one: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty, tmp_path: Path
+    one_member: Cluster,
+    order: Order,
+    bucket: tuple[str, Path],
+    secret: str,
+    proxy: Faulty,
+    tmp_path: Path,
 ) -> None:
     """Where a backup was before. Nobody sees the parts that are left: a rule of the bucket's ends
     them."""
@@ -115,7 +120,7 @@ async def test_a_backup_killed_before_its_first_write_is_made_by_the_next_attemp
     assert isinstance(await back_up(replace(order, owner_uid="old"), secret=secret), Stored)
     found: list[str] = []
     for at in range(20):
-        await fill(one.first[0], 1)
+        await fill(one_member.first[0], 1)
         begun = uploads(folder)
         proxy.begin_anew()
         proxy.judge = lambda _, request, writes=[at]: held_at(request, writes)
@@ -159,9 +164,14 @@ async def test_a_small_backup_that_was_killed_left_parts_in_the_bucket(
 
 
 async def test_a_stopped_backup_aborts_its_upload_and_reports_it(
-    one: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty, tmp_path: Path
+    one_member: Cluster,
+    order: Order,
+    bucket: tuple[str, Path],
+    secret: str,
+    proxy: Faulty,
+    tmp_path: Path,
 ) -> None:
-    await fill(one.first[0], MORE, 1_000_000)
+    await fill(one_member.first[0], MORE, 1_000_000)
     folder, word = bucket[1], tmp_path / "word"
     proxy.judge = lambda _, request: "held" if "partNumber=1" in request.path_qs else None
     async with backing_up(order, secret, tmp_path, word, part=PART) as process:
@@ -179,11 +189,11 @@ async def test_a_stopped_backup_aborts_its_upload_and_reports_it(
 
 
 async def test_remains_of_a_backup_killed_at_any_write_are_removed_by_the_next_attempt(
-    one: Cluster, tmp_path: Path
+    one_member: Cluster, tmp_path: Path
 ) -> None:
     """Or a few Jobs that were killed would have filled it."""
-    await fill(one.first[0], 3, 1_000_000)
-    order = told(one, Store("Volume", "claim", "a/etcd.backup"))
+    await fill(one_member.first[0], 3, 1_000_000)
+    order = order_for(one_member, Store("Volume", "claim", "a/etcd.backup"))
     folder, word = tmp_path / "volume", tmp_path / "word"
     (folder / "a").mkdir(parents=True)
     first = replace(order, owner_uid="old-uid-of-another")
@@ -191,7 +201,7 @@ async def test_remains_of_a_backup_killed_at_any_write_are_removed_by_the_next_a
     found: list[str] = []
     most = 0
     for at in range(1, 30):
-        await fill(one.first[0], 1)
+        await fill(one_member.first[0], 1)
         async with backing_up(order, "", folder, word, part=2**20, effect=at) as process:
             async with asyncio.timeout(WAITS_SECONDS):
                 if await process.wait() == 0:

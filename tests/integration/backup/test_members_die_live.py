@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from etcd_live import BINARIES, Cluster, Member, eventually, fill
 from faulty import Faulty, proxied
-from test_backup_live import at_s3, endpoint, told
+from test_backup_live import at_s3, endpoint, order_for
 
 from etcd_operator.backup import measuring
 from etcd_operator.backup import sink as sinks
@@ -64,7 +64,7 @@ async def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 @pytest.fixture
 def order(members: Cluster, s3: S3Server, bucket: tuple[str, Path], proxy: Faulty) -> Order:
-    return told(members, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint))
+    return order_for(members, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint))
 
 
 @contextlib.contextmanager

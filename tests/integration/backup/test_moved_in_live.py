@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from etcd_live import Cluster, started
 from minors import BEFORE, NEWEST, OLDEST
-from test_backup_live import etcdctl, told
-from test_restore_live import RAISED, STORE, TOKEN, Target, ctl, lived
+from test_backup_live import etcdctl, order_for
+from test_restore_live import RAISED, STORE, TOKEN, Target, etcdctl_json, fill_with_history
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.backup.outcome import Stored
@@ -48,13 +48,13 @@ def folder(data: Path, name: str) -> Path:
 
 async def stored(old: Cluster, stores: Path) -> Path:
     """Keys, a lease and a root that is not asked for yet, in the folder."""
-    await lived(old)
-    lease = ctl(old, "lease", "grant", "3600")["ID"]
-    ctl(old, "put", "leased", "value", f"--lease={lease:x}")
+    await fill_with_history(old)
+    lease = etcdctl_json(old, "lease", "grant", "3600")["ID"]
+    etcdctl_json(old, "put", "leased", "value", f"--lease={lease:x}")
     for words in ("user add root:secret", "user grant-role root root"):
-        ctl(old, *words.split())
+        etcdctl_json(old, *words.split())
     stores.mkdir()
-    done = await back_up(told(old, STORE), root=str(stores))
+    done = await back_up(order_for(old, STORE), root=str(stores))
     assert isinstance(done, Stored)
     assert done.version.startswith(f"{BEFORE}.")
     return stores
@@ -64,23 +64,23 @@ async def test_keys_leases_and_users_of_3_4_are_restored_with_3_5(
     old: Cluster, new: Cluster, tmp_path: Path
 ) -> None:
     stores = await stored(old, tmp_path / "stores")
-    before = ctl(old, "get", "", "--prefix")
+    before = etcdctl_json(old, "get", "", "--prefix")
     target = Target(new, tmp_path / "target", stores)
 
     assert await target.job() == 0, target.said.read_text()
     await target.start()
 
-    after = ctl(new, "get", "", "--prefix")
+    after = etcdctl_json(new, "get", "", "--prefix")
     assert after["kvs"] == before["kvs"]
     assert after["header"]["revision"] >= before["header"]["revision"] + RAISED
     lease = next(one["lease"] for one in before["kvs"] if "lease" in one)
-    assert ctl(new, "lease", "timetolive", f"{lease:x}", "--keys")["keys"]
+    assert etcdctl_json(new, "lease", "timetolive", f"{lease:x}", "--keys")["keys"]
     await asyncio.to_thread(
         subprocess.run, etcdctl(new, "auth", "enable"), check=True, capture_output=True
     )
-    assert ctl(new, *SECRET, "get", "", "--prefix")["kvs"] == before["kvs"]
+    assert etcdctl_json(new, *SECRET, "get", "", "--prefix")["kvs"] == before["kvs"]
     with pytest.raises(subprocess.CalledProcessError):
-        ctl(new, "get", "", "--prefix")
+        etcdctl_json(new, "get", "", "--prefix")
 
 
 async def test_data_of_3_4_is_refused_for_a_minor_that_cannot_read_it(

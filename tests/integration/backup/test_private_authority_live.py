@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from clouds import written
 from etcd_live import Cluster
-from test_backup_live import told
+from test_backup_live import order_for
 from test_restore_live import Target
 
 from etcd_operator.backup.__main__ import back_up
@@ -78,10 +78,10 @@ def secret(private: Private, tmp_path: Path) -> str:
 
 
 async def test_a_backup_to_a_store_with_a_private_ca_can_be_restored(
-    full: Cluster, private: Private, secret: str, tmp_path: Path
+    shared_cluster: Cluster, private: Private, secret: str, tmp_path: Path
 ) -> None:
     of = {"name": "c", "spec": {"size": 1}}
-    order = replace(told(full, private.store, verify=True), cluster=of)
+    order = replace(order_for(shared_cluster, private.store, verify=True), cluster=of)
     folders: dict[str, Any] = {"secret": secret, "ca": private.authority}
 
     done = await back_up(order, **folders)
@@ -93,7 +93,7 @@ async def test_a_backup_to_a_store_with_a_private_ca_can_be_restored(
     described = await back_up(replace(order, action="describe"), **folders)
     assert isinstance(described, Described), described
 
-    new = Target(full, tmp_path / "new", tmp_path)
+    new = Target(shared_cluster, tmp_path / "new", tmp_path)
     fetch = "fetch", replace(new.order, store=private.store), new.root
     journal = Journal(str(new.said), "restore")
     assert await asyncio.to_thread(run, *fetch, journal, **folders) == 0, new.said.read_text()
@@ -105,12 +105,14 @@ async def test_a_backup_to_a_store_with_a_private_ca_can_be_restored(
 
 
 async def test_public_cas_are_trusted_beside_a_private_one(
-    full: Cluster, private: Private, secret: str, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, private: Private, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy that opens connections may be there one day and gone the next."""
     monkeypatch.setenv("SSL_CERT_FILE", f"{private.authority}/ca.crt")
 
-    done = await back_up(told(full, private.store), secret=secret, ca=private.another)
+    done = await back_up(
+        order_for(shared_cluster, private.store), secret=secret, ca=private.another
+    )
 
     assert isinstance(done, Stored), done
 
@@ -118,19 +120,19 @@ async def test_public_cas_are_trusted_beside_a_private_one(
 class TestWhatIsNotTrusted:
     """Told by its field, in words, and at once."""
 
-    async def failure(self, full: Cluster, store: Store, secret: str, ca: str) -> Failure:
+    async def failure(self, shared_cluster: Cluster, store: Store, secret: str, ca: str) -> Failure:
         began = asyncio.get_running_loop().time()
-        done = await back_up(told(full, store), secret=secret, ca=ca)
+        done = await back_up(order_for(shared_cluster, store), secret=secret, ca=ca)
         assert asyncio.get_running_loop().time() - began < SOON
         assert isinstance(done, Failure), done
         return done
 
     async def test_a_private_ca_without_a_ca_secret_is_reported(
-        self, full: Cluster, private: Private, secret: str
+        self, shared_cluster: Cluster, private: Private, secret: str
     ) -> None:
         store = replace(private.store, ca_secret="")
 
-        failure = await self.failure(full, store, secret, private.authority)
+        failure = await self.failure(shared_cluster, store, secret, private.authority)
 
         assert failure.reason == "StoreUnreachable"
         assert failure.message == (
@@ -139,9 +141,9 @@ class TestWhatIsNotTrusted:
         )
 
     async def test_a_restore_reports_a_private_ca_with_its_own_field(
-        self, full: Cluster, private: Private, secret: str, tmp_path: Path
+        self, shared_cluster: Cluster, private: Private, secret: str, tmp_path: Path
     ) -> None:
-        new = Target(full, tmp_path / "new", tmp_path)
+        new = Target(shared_cluster, tmp_path / "new", tmp_path)
         order = replace(new.order, store=replace(private.store, ca_secret=""))
         journal = Journal(str(new.said), "restore")
 
@@ -151,9 +153,9 @@ class TestWhatIsNotTrusted:
         assert "spec.bootstrap.restore.s3.caSecret: the certificate of" in new.said.read_text()
 
     async def test_the_ca_of_another_store_is_reported(
-        self, full: Cluster, private: Private, secret: str
+        self, shared_cluster: Cluster, private: Private, secret: str
     ) -> None:
-        failure = await self.failure(full, private.store, secret, private.another)
+        failure = await self.failure(shared_cluster, private.store, secret, private.another)
 
         assert failure.message == (
             f"spec.s3.caSecret: the certificate of {private.store.endpoint} is signed neither by "
@@ -161,20 +163,22 @@ class TestWhatIsNotTrusted:
         )
 
     async def test_a_missing_secret_is_reported(
-        self, full: Cluster, private: Private, secret: str, tmp_path: Path
+        self, shared_cluster: Cluster, private: Private, secret: str, tmp_path: Path
     ) -> None:
-        failure = await self.failure(full, private.store, secret, str(tmp_path / "nothing"))
+        failure = await self.failure(
+            shared_cluster, private.store, secret, str(tmp_path / "nothing")
+        )
 
         assert failure.reason == "InvalidSecret"
         assert "spec.s3.caSecret: Secret minio-ca: it has no key ca.crt" in failure.message
 
     async def test_a_certificate_for_another_name_is_reported(
-        self, full: Cluster, private: Private, secret: str
+        self, shared_cluster: Cluster, private: Private, secret: str
     ) -> None:
         elsewhere = f"https://localhost:{private.server.port}"
         store = replace(private.store, endpoint=elsewhere)
 
-        failure = await self.failure(full, store, secret, private.authority)
+        failure = await self.failure(shared_cluster, store, secret, private.authority)
 
         assert f"spec.s3.endpoint: {elsewhere}: its certificate is not" in failure.message
         assert "NotValidForName" in failure.message

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 from etcd_live import Cluster, fill
 from faulty import Faulty, proxied
-from test_backup_live import at_s3, told
-from test_restore_live import Target, ctl
+from test_backup_live import at_s3, order_for
+from test_restore_live import Target, etcdctl_json
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore.__main__ import run
@@ -96,13 +96,18 @@ async def proxy(s3: S3Server) -> AsyncIterator[Faulty]:
 
 @pytest.fixture
 async def target(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, proxy: Faulty, tmp_path: Path
+    one_member: Cluster,
+    s3: S3Server,
+    bucket: tuple[str, Path],
+    secret: str,
+    proxy: Faulty,
+    tmp_path: Path,
 ) -> FromS3:
     """Filled by a pod that died before anybody heard of it."""
-    await fill(one.first[0], 8, 1_000_000)
+    await fill(one_member.first[0], 8, 1_000_000)
     store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-    assert isinstance(await back_up(told(one, store), secret=secret), Stored)
-    found = FromS3(one, tmp_path / "new", tmp_path)
+    assert isinstance(await back_up(order_for(one_member, store), secret=secret), Stored)
+    found = FromS3(one_member, tmp_path / "new", tmp_path)
     found.order, found.secret = replace(found.order, store=store), secret
     assert await found.job() == 0, found.said.read_text()
     return found
@@ -111,7 +116,7 @@ async def target(
 async def serves(target: FromS3, keys: int) -> None:
     target.cluster.first[0].kill()
     await target.start()
-    assert len(ctl(target.cluster, "get", "", "--prefix", "--keys-only")["kvs"]) == keys
+    assert len(etcdctl_json(target.cluster, "get", "", "--prefix", "--keys-only")["kvs"]) == keys
 
 
 async def test_a_restore_killed_during_the_download_is_done_by_the_next_pod(

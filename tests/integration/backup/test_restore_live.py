@@ -18,7 +18,7 @@ import memory
 import pytest
 from etcd_live import BINARIES, Cluster, compact, fill, put, put_all
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import etcdctl, told
+from test_backup_live import etcdctl, order_for
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore import fetch as fetching
@@ -99,13 +99,13 @@ class Target:
         return path.exists() and marker.parse(path.read_bytes()) == self.order.marker
 
 
-def ctl(cluster: Cluster, *words: str) -> Any:
+def etcdctl_json(cluster: Cluster, *words: str) -> Any:
     command = etcdctl(cluster, *words, "-w", "json")
     done = subprocess.run(command, check=True, capture_output=True)
     return json.loads(done.stdout)
 
 
-async def lived(cluster: Cluster) -> None:
+async def fill_with_history(cluster: Cluster) -> None:
     """One member with keys, older versions of them, some compacted away and some deleted."""
     cluster.begin(1)
     await cluster.ready()
@@ -113,14 +113,14 @@ async def lived(cluster: Cluster) -> None:
     revision = await fill(member, 60)
     await compact(member, revision - 10)
     await put_all(member, ((b"key-%d" % number, b"newer") for number in range(30)))
-    ctl(cluster, "del", "key-5")
+    etcdctl_json(cluster, "del", "key-5")
 
 
 async def stored(cluster: Cluster, stores: Path) -> tuple[Cluster, Path]:
     """The cluster, and the folder with its backup."""
-    await lived(cluster)
+    await fill_with_history(cluster)
     stores.mkdir()
-    assert isinstance(await back_up(told(cluster, STORE), root=str(stores)), Stored)
+    assert isinstance(await back_up(order_for(cluster, STORE), root=str(stores)), Stored)
     return cluster, stores
 
 
@@ -138,7 +138,7 @@ async def test_every_key_is_restored_and_revisions_only_increase(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     cluster, _ = source
-    before = ctl(cluster, "get", "", "--prefix")
+    before = etcdctl_json(cluster, "get", "", "--prefix")
     old = cluster.first[0]
     new = target(source, tmp_path)
 
@@ -146,7 +146,7 @@ async def test_every_key_is_restored_and_revisions_only_increase(
     old.kill()
     await new.start()
 
-    after = ctl(cluster, "get", "", "--prefix")
+    after = etcdctl_json(cluster, "get", "", "--prefix")
     pairs = [(one["key"], one.get("value"), one["mod_revision"]) for one in before["kvs"]]
     assert [(one["key"], one.get("value"), one["mod_revision"]) for one in after["kvs"]] == pairs
     assert after["header"]["revision"] >= before["header"]["revision"] + RAISED
@@ -161,7 +161,7 @@ async def test_a_watch_from_before_the_restore_gets_a_compaction_error(
 ) -> None:
     """It would otherwise go on as if nothing had been lost in between."""
     cluster, _ = source
-    seen = ctl(cluster, "get", "", "--prefix")["header"]["revision"]
+    seen = etcdctl_json(cluster, "get", "", "--prefix")["header"]["revision"]
     old = cluster.first[0]
     new = target(source, tmp_path)
     assert await new.job() == 0
@@ -321,7 +321,7 @@ class TestRefused:
         cluster, stores = source
         await put(cluster.first[0], b"one", b"more")
         other = replace(STORE, key="other.db")
-        assert isinstance(await back_up(told(cluster, other), root=str(stores)), Stored)
+        assert isinstance(await back_up(order_for(cluster, other), root=str(stores)), Stored)
         (stores / "other.db").rename(stores / "etcd.db")
 
         await self.refused(target(source, tmp_path), "the manifest beside it")

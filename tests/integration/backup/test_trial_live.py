@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from etcd_live import Cluster, compact, fill, put
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import etcdctl, told
-from test_restore_live import lived
+from test_backup_live import etcdctl, order_for
+from test_restore_live import fill_with_history
 
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
@@ -86,8 +86,8 @@ class Pod:
 
 @pytest.fixture
 async def pod(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Pod]:
-    await lived(cluster)
-    pod = Pod(cluster, told(cluster, STORE, measure=True), tmp_path)
+    await fill_with_history(cluster)
+    pod = Pod(cluster, order_for(cluster, STORE, measure=True), tmp_path)
     yield pod
     pod.stop()
 

@@ -307,7 +307,7 @@ def version_of(path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Every trace that is asked for, with real processes."""
     asked = [one.callspec.params["case"] for one in request.session.items if _is_here(one)]
     traces = {case: moments(*case.split(": ", 1)) for case in asked}
@@ -366,5 +366,5 @@ IN_EVERY_RUN = {case for minor, case in CASES if minor == NEWEST} | {DOWN_TO_3_5
         for _, case in CASES
     ],
 )
-def test_the_model_matches_etcd_and_start(lives: Together, case: str) -> None:
-    lives.end_of(case)
+def test_the_model_matches_etcd_and_start(together: Together, case: str) -> None:
+    together.end_of(case)

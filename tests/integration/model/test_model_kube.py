@@ -175,7 +175,7 @@ def kubeconfig() -> str:
 
 
 @pytest.fixture(scope="module")
-def lives(request: pytest.FixtureRequest) -> Any:
+def together(request: pytest.FixtureRequest) -> Any:
     """Every trace that is asked for, each in a namespace of its own."""
     here = [one for one in request.session.items if one.module.__name__ == __name__]
     asked = [one.callspec.params["name"] for one in here]
@@ -192,5 +192,5 @@ def lives(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_model_matches_kubernetes(lives: Together, name: str) -> None:
-    lives.end_of(name)
+def test_the_model_matches_kubernetes(together: Together, name: str) -> None:
+    together.end_of(name)

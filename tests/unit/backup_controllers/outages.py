@@ -33,8 +33,8 @@ async def fail(world: World, times: int) -> None:
             await world.settle()
 
 
-async def fail_until_told(world: World, call: str) -> None:
-    """A webhook is down that is asked about this call: not the first such pass is told."""
+async def fail_until_reported(world: World, call: str) -> None:
+    """A webhook for this call is down. Not the first such pass is reported."""
     world.kube.failures[call] = [WEBHOOK] * UNANSWERED_PASSES
     for passes in range(UNANSWERED_PASSES):
         told = [one["reason"] for one in world.status.get("conditions", ())]

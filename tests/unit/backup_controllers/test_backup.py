@@ -33,7 +33,7 @@ from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.manifests.statefulset import stateful_set
-from unit.backup_controllers.outages import fail_until_told
+from unit.backup_controllers.outages import fail_until_reported
 
 KEY = ("default", "b")
 SPEC: Json = {
@@ -514,7 +514,7 @@ async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> Non
 
 async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
-    await fail_until_told(world, "create Job")
+    await fail_until_reported(world, "create Job")
     await world.settle()
 
     assert world.condition()["reason"] == "Starting"
@@ -523,7 +523,7 @@ async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: Worl
 async def outage(world: World) -> None:
     """A webhook is down while `deletionPolicy` is edited."""
     world.declare(generation=2, deletionPolicy="Delete")
-    await fail_until_told(world, "patch EtcdBackup")
+    await fail_until_reported(world, "patch EtcdBackup")
 
 
 async def test_a_stored_backup_was_reported_as_incomplete_forever_after_an_outage(

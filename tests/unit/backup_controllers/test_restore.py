@@ -31,7 +31,7 @@ from etcd_stateful.backup.restores import AWAIT_SECONDS, GIVE_UP_SECONDS, replac
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import Bootstrap
-from unit.backup_controllers.outages import fail_until_told
+from unit.backup_controllers.outages import fail_until_reported
 
 KEY = ("default", "c")
 S3 = {"path": "mybucket/etcd.backup", "awsSecret": "aws", "endpoint": "http://minio:9000"}
@@ -396,7 +396,7 @@ async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> Non
 
 async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
-    await fail_until_told(world, "create Job")
+    await fail_until_reported(world, "create Job")
     await world.settle()
 
     assert world.condition()["reason"] == "Reading"

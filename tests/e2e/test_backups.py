@@ -70,7 +70,7 @@ def test_a_backup_under_load_has_every_acknowledged_write(
 @pytest.mark.verify
 @pytest.mark.timeout(250)
 def test_status_shows_progress_and_speed_while_a_backup_runs(place: Place, s3: S3Server) -> None:
-    """To a store that stops taking anything in the middle, and goes on once it was seen."""
+    """The store stops accepting data in the middle, and continues once the status was seen."""
     cluster = place.declare(size=1, version=VERSION).comes_up()
     for number in range(LARGE_KEYS):
         cluster.client.put(f"large-{number}", "x" * 1_000_000)

@@ -65,7 +65,7 @@ def test_an_impossible_edit_is_refused_with_a_remedy(place: Place):
 def test_a_version_two_minors_away_is_refused_and_the_path_to_it_named(
     place: Place, runs: str, wanted: str, first: str
 ):
-    """Also where the spec does not say what the cluster runs, as the status does."""
+    """Also if the spec does not name the running version, which the status does."""
     said = place.declare(size=1, version=runs, name="said")
     unsaid = place.declare(size=1, version=runs, name="unsaid")
     said.comes_up()
@@ -93,7 +93,8 @@ def test_a_version_two_minors_away_is_refused_and_the_path_to_it_named(
 @pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_shrinking_waits_for_a_dead_member_to_come_back(place: Place, local_node: None):
-    """3 -> 1 would end without a quorum half-way: the one that is down is counted on until then."""
+    """From 3 to 1 the quorum would be lost half-way: until then the dead member is needed for
+    it."""
     place.may_lose |= {"data-etcd-1", "data-etcd-2"}
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()

@@ -47,7 +47,7 @@ def authority(cert_manager: CertManager, place: Place) -> Authority:
 def test_certificates_are_issued_as_soon_as_the_issuer_exists(
     cert_manager: CertManager, place: Place
 ):
-    """And nothing goes on in plaintext before."""
+    """Until then nothing is served in plaintext."""
     cluster = place.declare(size=3, TLS=ISSUED)
     cluster.holds("CertManagerMissing", "Issuer ca", "install cert-manager", seconds=SOON)
 

@@ -259,7 +259,7 @@ def someone_elses(kind: Kind, name: str) -> Json:
 @pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_nothing_is_recreated_in_a_namespace_that_is_being_deleted(place: Place, audit: Audit):
-    """Each object that goes asks for a pass, and each would be refused what it makes."""
+    """Each deleted object triggers a pass, and each write of such a pass would be refused."""
     kube, user = place.kube, place.operator.user
     going = Place.make(kube, place.reach, place.operator, place.ledger, "goes")
     going.declare(size=3).comes_up()

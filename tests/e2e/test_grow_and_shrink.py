@@ -43,7 +43,7 @@ def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...], 
 @pytest.mark.timeout(360)
 @pytest.mark.parametrize(("few", "many"), [(1, 3), pytest.param(3, 5, marks=pytest.mark.verify)])
 def test_a_size_edited_during_a_change_applies_at_once(place: Place, few: int, many: int):
-    """Whatever is begun is finished or dropped, and what it leaves is cleared."""
+    """Whatever has started is finished or dropped, and its remains are removed."""
     may_lose_claims_from(place, few)
     cluster = place.declare(size=few).comes_up()
     first = cluster.client.members().ids

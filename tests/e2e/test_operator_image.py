@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.verify, pytest.mark.alone, pytest.mark.usefixtures("lo
 def test_only_pods_that_wait_for_the_old_image_are_recreated_with_the_new_one(
     place: Place, release: Release
 ):
-    """Its tag was deleted from the registry; the operator itself goes on where it runs."""
+    """Its tag was deleted from the registry. The operator itself keeps running."""
     present = place.operator.image
     gone = f"{present.rpartition(':')[0]}:gone"
     running = place.declare(size=3, name="running").comes_up()

@@ -65,7 +65,7 @@ def test_a_killed_etcd_process_is_restarted_in_its_container(place: Place, local
 
 @pytest.mark.verify
 def test_a_pod_is_killed_while_the_cluster_forms(place: Place):
-    """Whatever had its ticket keeps its identity; the rest gets its first one."""
+    """A member that already had its ticket keeps its identity; the others get their first."""
     cluster = place.declare(size=3)
     eventually("a first pod", lambda: cluster.pod(1))
 

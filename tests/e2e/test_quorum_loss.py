@@ -23,7 +23,7 @@ HEALS_SECONDS = 150
 def test_two_emptied_volumes_are_reported_and_their_return_restores_the_quorum(
     place: Place, local_node: None
 ):
-    """Also the story of an empty folder that was mounted once, and the right one later."""
+    """As when an empty folder was mounted by mistake, and later the right one."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     before = cluster.client.members()
@@ -50,7 +50,7 @@ def test_two_emptied_volumes_are_reported_and_their_return_restores_the_quorum(
 
 @pytest.mark.verify
 def test_two_deleted_claims_are_reported_and_nothing_else_is_done(place: Place):
-    """No way back here but a human's: their data is gone."""
+    """Their data is gone, so only a human can decide what follows."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
@@ -111,7 +111,7 @@ def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local
 
 @pytest.mark.verify
 def test_a_corrected_spec_reaches_the_pods_without_a_quorum(place: Place):
-    """A node selector that no node has, and a bad day: the pods wait for a spec that fits."""
+    """With a node selector that matches no node, the pods wait for a corrected spec."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     before = cluster.client.members()

@@ -24,7 +24,7 @@ GATEWAY = "node-1"
 
 @pytest.mark.timeout(540)
 def test_the_survivor_continues_alone_and_members_rejoin(place: Place):
-    """By nothing but the words of the condition, and with the operator killed on the way."""
+    """Following only the message of the condition, and with the operator killed on the way."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     place.operator_may_restart = True
     cluster = place.declare(size=3).comes_up()
@@ -66,7 +66,7 @@ def test_the_survivor_continues_alone_and_members_rejoin(place: Place):
 
 @pytest.mark.verify
 def test_a_recovery_is_declined_for_good_while_a_quorum_answers(place: Place):
-    """Not kept for the next loss of the quorum, which may be another one than was meant."""
+    """It is not kept for the next loss of the quorum, which may be a different one."""
     cluster = place.declare(size=3).comes_up()
     asked = {"survivor": "etcd-1", "clusterID": cluster.status()["clusterID"], "epoch": 1}
     pods = cluster.pod_uids()
@@ -86,8 +86,8 @@ def test_a_recovery_is_declined_for_good_while_a_quorum_answers(place: Place):
 @pytest.mark.verify
 @pytest.mark.timeout(780)
 def test_two_nodes_that_stay_off_are_fenced_by_hand(place: Place, three_nodes: None):
-    """Nobody confirms that their pods have stopped. When they come back after all, they change
-    nothing any more."""
+    """Nobody confirms that their pods have stopped. If they come back later, they change
+    nothing."""
     place.operator_may_restart = True
     operator_on_the_gateway(place)
     cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()

@@ -24,7 +24,7 @@ SOON = 5
 @pytest.mark.alone
 @pytest.mark.timeout(60)
 def test_every_invalid_spec_is_reported_soon_and_creates_nothing(place: Place):
-    """Alone, as how soon that is would otherwise be a matter of what else this operator does."""
+    """Runs alone, as the delay would otherwise depend on what else the operator does."""
     for number, case in enumerate(CASES):
         place.declare(name=f"case-{number}", size=3, **case["spec"])
     declared = time.monotonic()

@@ -99,7 +99,8 @@ def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
 def test_a_member_that_cannot_start_on_damaged_data_is_replaced(
     place: Place, local_node: None, damage: Callable[[Path], None], ordinal: int
 ):
-    """Each in another place; etcd's own words or `start` tell it from all else that fails."""
+    """Each is damaged in a different place. The message of etcd or of `start` distinguishes it from
+    other failures."""
     place.may_lose |= {f"data-etcd-{ordinal}"}
     cluster = place.declare(size=3).comes_up()
 
@@ -169,7 +170,7 @@ def test_two_of_five_members_are_replaced(place: Place, local_node: None):
 
 @pytest.mark.verify
 def test_a_foreign_learner_is_reported_and_left_alone(place: Place):
-    """Somebody else's hand on the membership: who knows what for."""
+    """Somebody else has changed the membership, for reasons unknown."""
     cluster = place.declare(size=3).comes_up()
     with nobody_watching(cluster):
         add_learner(cluster, "http://elsewhere.example:2380")
@@ -185,7 +186,8 @@ def test_a_foreign_learner_is_reported_and_left_alone(place: Place):
 
 @pytest.mark.verify
 def test_a_learner_beyond_the_size_is_removed(place: Place):
-    """As an operator leaves it that died while it grew, before the size was edited back."""
+    """An operator leaves it if it dies while it grows the cluster and the size is then edited
+    back."""
     cluster = place.declare(size=3).comes_up()
     url = cluster.client.members().members[0].peer_urls[0]
     host = url.partition("://")[2].partition(".")[0]
@@ -225,7 +227,7 @@ async def test_a_learner_that_loses_its_volume_is_removed_and_added_again(
 async def test_a_learner_that_cannot_start_is_removed_for_a_replacement(
     without_operator: Place, operator: Operator, local_node: None
 ):
-    """At most one learner at a time, and a lost voter is worse than a growth that waits."""
+    """There is at most one learner at a time, and a lost voter is worse than a delayed growth."""
     place = without_operator
     place.may_lose |= {"data-etcd-0", "data-etcd-3"}
     cluster = place.declare(size=3).comes_up()

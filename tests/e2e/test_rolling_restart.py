@@ -153,7 +153,8 @@ def test_one_or_two_members_restart_with_an_announced_outage(place: Place, size:
 
 @pytest.mark.verify
 def test_the_only_copy_of_the_data_is_not_lost_by_a_restart(place: Place):
-    """With an emptyDir a restart is a loss, and at these sizes there is nobody to make it good."""
+    """With an emptyDir a restart loses the data, and at these sizes no other member can replace
+    it."""
     cluster = place.declare(size=1, pod={"emptyDir": {}}).comes_up()
     cluster.client.put("before", "kept")
     uids = cluster.pod_uids()

@@ -53,8 +53,8 @@ def test_adopting_the_old_claims_serves_the_old_data_as_the_old_cluster(place: P
 def test_data_adopted_with_too_old_a_version_is_served_once_the_spec_has_its_version(
     place: Place,
 ):
-    """Which one that is, is on no record that outlives the cluster. etcd refused the data, and no
-    edit was ever looked at."""
+    """No record that outlives the cluster says which version it is. etcd refused the data, and
+    edits were ignored."""
     old = deleted(place)
     cluster = place.declare(size=3, version="3.6.16", retainedClaims={"adopt": old.uid})
     eventually(
@@ -105,7 +105,7 @@ def test_a_wrong_uid_neither_adopts_nor_discards(place: Place):
 
 @pytest.mark.verify
 def test_a_smaller_cluster_of_the_same_name_adopts_all_members_and_then_shrinks(place: Place):
-    """Members go by the rules, with a quorum that agrees; never because they were left out."""
+    """Members are removed by the usual rules with a quorum, never because the spec omits them."""
     old = deleted(place)
     place.may_lose |= {"data-etcd-1", "data-etcd-2"}
 

@@ -84,7 +84,7 @@ def test_a_users_secrets_are_read_only_when_they_change(place: Place, audit: Aud
 
 
 def counted(cluster: Cluster) -> bool:
-    """Whether Kubernetes' own controllers have told of all members, a moment after the pods."""
+    """Whether Kubernetes' own controllers have reported all members, a moment after the pods."""
     size = cluster.body()["spec"]["size"]
     return all(
         says(cluster.get(kind, cluster.name), dict.fromkeys(counts, size))

@@ -55,7 +55,7 @@ def test_a_container_restarted_on_an_emptied_volume_cannot_start_etcd(
 
 @pytest.mark.verify
 def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place):
-    """Whoever comes back there is another member, made by the operator once it may act."""
+    """The operator adds another member in its place, once it may act."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     before = cluster.client.members()
@@ -87,7 +87,7 @@ def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place)
 
 @pytest.mark.verify
 def test_a_lost_quorum_is_reported_and_nothing_starts_empty(place: Place, local_node: None):
-    """Total loss never leads to an empty cluster without a human's word."""
+    """Total loss never leads to an empty cluster unless a human asks for it."""
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "lost")
     claims = cluster.claim_uids()

@@ -45,7 +45,7 @@ def test_a_corrected_version_is_used(place: Place):
 def test_a_version_without_an_image_can_be_corrected_before_the_cluster_has_formed(
     place: Place, size: int
 ):
-    """It was on record by then, and no edit was ever looked at again."""
+    """It was already on record, and later edits were ignored."""
     cluster = place.declare(size=size, version="3.7.99")
     waits_for(cluster, "etcd-0", "v3.7.99", "cannot be pulled")
 

@@ -99,7 +99,7 @@ def test_a_member_on_a_drained_node_is_waited_for_and_not_replaced(place: Place)
 
 @pytest.mark.timeout(600)
 def test_all_nodes_can_be_drained_one_by_one(place: Place):
-    """As an upgrade of all nodes does, as fast as the budget lets it."""
+    """As an upgrade of all nodes does, as fast as the disruption budget allows."""
     cluster = place.declare(size=3, pod=labelled(place) | {"antiAffinity": True}).comes_up()
     before = cluster.client.members()
 

@@ -52,7 +52,8 @@ def test_managed_tls_admits_only_clients_with_a_certificate(place: Place):
 
 
 def test_etcdctl_in_a_pod_connects_without_flags(place: Place):
-    """And with endpoints of one's own, which it would not take beside a variable for them."""
+    """Also with endpoints given as a flag, which etcdctl would refuse beside a variable for
+    them."""
     place.declare(size=1).comes_up()
 
     def etcdctl(*words: str) -> str:

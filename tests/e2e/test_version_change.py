@@ -41,7 +41,7 @@ def test_a_cluster_is_upgraded_one_minor_after_the_other_under_load(
 
 @pytest.mark.alone
 def test_a_patch_upgrade_moves_the_leader_only_once(place: Place):
-    """Alone, as on a machine that is short of time etcd elects leaders of its own accord too."""
+    """Runs alone: on a machine short of time etcd also elects leaders by itself."""
     cluster = place.declare(size=3, version="3.7.2").comes_up()
     leader, uids = cluster.leader(), cluster.pod_uids()
 
@@ -101,7 +101,7 @@ def goes_to(cluster: Cluster, version: str) -> None:
 
 
 def stops_at_the_first_pod(cluster: Cluster, uids: dict[str, str], image: str) -> None:
-    """It is said which pod and which image, and two members go on serving."""
+    """The pod and the image are reported, and two members keep serving."""
     status = eventually(
         "the plan names the image",
         cluster.status,

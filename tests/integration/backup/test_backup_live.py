@@ -332,7 +332,7 @@ async def test_the_last_page_of_a_list_is_read_too(
 async def test_each_upload_has_the_configured_checksum(
     s3: S3Server, bucket: tuple[str, Path], secret: str, checksum: str
 ) -> None:
-    """Some stores ask for one, and others refuse what they do not know."""
+    """Some stores require one, and others refuse those that they do not know."""
     name, folder = bucket
     content = os.urandom(2 * sinks.PART + 1)
     sent: list[dict[str, str]] = []
@@ -425,7 +425,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
     shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:  # fmt: skip
-    """And what was there under it stays."""
+    """A file that already has that name is kept."""
     name, folder = bucket
     (folder / "a").mkdir()
     (folder / "a" / "etcd.backup").write_text("of before")

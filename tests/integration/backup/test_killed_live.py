@@ -38,7 +38,7 @@ WHOLE = {"etcd.backup", "etcd.backup.manifest.json"}
 
 
 def seen(folder: Path) -> set[str]:
-    """What who lists the folder of the backup is shown: no upload that goes on."""
+    """What a list of the backup's folder shows: no unfinished upload."""
     return {path.name for path in (folder / "a").iterdir() if "unfinished" not in path.name}
 
 

@@ -103,7 +103,7 @@ async def target(
     proxy: Faulty,
     tmp_path: Path,
 ) -> FromS3:
-    """Filled by a pod that died before anybody heard of it."""
+    """Filled by a pod that died before it was observed."""
     await fill(one_member.first[0], 8, 1_000_000)
     store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
     assert isinstance(await back_up(order_for(one_member, store), secret=secret), Stored)

@@ -85,7 +85,8 @@ class Target:
         return await self.container("finish")
 
     async def start(self) -> None:
-        """etcd as `start` has it run: on what is there, told nothing of how it began."""
+        """etcd as `start` runs it: on existing data, without being told how the cluster was
+        created."""
         self.member.name = "new-0"
         self.member.folder = self.root / "data"
         self.member.start("", TOKEN, "existing")
@@ -159,7 +160,7 @@ async def test_every_key_is_restored_and_revisions_only_increase(
 async def test_a_watch_from_before_the_restore_gets_a_compaction_error(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
-    """It would otherwise go on as if nothing had been lost in between."""
+    """It would otherwise continue as if nothing had been lost in between."""
     cluster, _ = source
     seen = etcdctl_json(cluster, "get", "", "--prefix")["header"]["revision"]
     old = cluster.first[0]
@@ -382,7 +383,7 @@ class TestRefused:
     async def test_a_volume_with_data_without_a_marker_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
-        """Such as one that another operator has filled."""
+        """For example one that another operator has filled."""
         new = target(source, tmp_path)
         shutil.copytree(source[0].first[0].folder, new.root / "data")
 

@@ -165,7 +165,7 @@ async def test_the_operator_needs_no_password_for_any_request(secured, declared)
 async def test_a_certificate_of_another_name_is_denied_which_is_not_taken_for_silence(
     secured, declared
 ):
-    """Who the members are any name may know; their data and changes are root's alone."""
+    """Any name may read the member list; data and changes are for root only."""
     declared.say(AUTH)
     await declared.carry_out()
     stranger, etcd = secured.at("etcd-operator"), secured.etcd
@@ -297,7 +297,7 @@ async def test_authentication_turned_off_by_hand_is_turned_on_again_until_the_sp
 
 
 async def test_the_operator_manages_authentication_that_was_turned_on_by_hand(secured, declared):
-    """With another password of root's than the Secret will say."""
+    """The password of root set by hand differs from the one in the Secret."""
     for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
         await declared.accounts.change(declared.at, change, "by hand")
     assert (await secured.etcd.member_list(secured.at("root"))).members

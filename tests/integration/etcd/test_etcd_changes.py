@@ -172,7 +172,7 @@ class TestAlarms:
         assert not corruption.is_raised([status])
 
     async def test_members_may_be_removed_and_added_under_a_corrupt_alarm(self, cluster):
-        """It stops writes and reads, not what heals it."""
+        """The alarm stops writes and reads, but not the changes that end it."""
         cluster.begin(3)
         etcd = await cluster.ready()
         asked = await leader(cluster, etcd)

@@ -172,7 +172,7 @@ async def test_a_wal_with_a_missing_or_garbled_middle_is_damage(cluster, kept):
 
 
 async def test_a_truncated_wal_is_noticed_once_the_leader_is_heard(cluster):
-    """It starts as if nothing were, and then cannot have what it has confirmed."""
+    """It starts normally, and then lacks entries that it has confirmed."""
     cluster.begin(3)
     etcd = await cluster.ready()
     leader = await cluster.leader(etcd)

@@ -43,7 +43,7 @@ def test_an_image_built_twice_has_the_same_digest() -> None:
 
 
 def test_compiled_modules_are_not_compiled_again() -> None:
-    """Those that go by the time of their source would be compiled anew at every start."""
+    """Those checked by the time of their source would be compiled again at every start."""
     compiled = list((operator_image.dependencies("app") / "files").rglob("*.pyc"))
     kinds = {struct.unpack("<I", path.read_bytes()[4:8])[0] for path in compiled}
 

@@ -192,7 +192,7 @@ async def test_kopf_leaves_no_trace_on_any_object(client, namespace, inform):
 
 
 async def test_a_deletion_missed_by_a_broken_watch_is_found(client, namespace, inform):
-    """kopf is told 410 and lists again, without comparing; the LIST of ours that follows does."""
+    """kopf gets a 410 and lists again without comparing. Our own LIST, which follows, compares."""
     connection = Breakable(client)
     for name in ("a", "b", "c"):
         await client.create(SERVICES, service(namespace, name, labels=labels(name)))

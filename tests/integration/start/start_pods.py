@@ -184,7 +184,7 @@ class Pod:
             raise NoReply(str(error)) from error
 
     def probe(self, path: str) -> int:
-        """What the kubelet is told at this path: the HTTP status, or 0 if there is no answer."""
+        """What the kubelet gets at this path: the HTTP status, or 0 without an answer."""
         url = f"http://{self.settings.host}:{self.settings.metrics_port}{path}"
         try:
             with urllib.request.urlopen(url, timeout=self.patience) as reply:

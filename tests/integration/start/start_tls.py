@@ -43,7 +43,7 @@ class Tls:
         return signing.make(need, self.secrets.get(need.signed_by, {}), time.time())
 
     def mount(self, folder: Path, address: str, *only: str, **how: Any) -> None:
-        """Writes a member's certificates, anew where there are some."""
+        """Writes a member's certificates, also over existing ones."""
         for directory in only or ("peer", "server"):
             need = NEEDS[f"c-{directory}-tls"]
             # etcd asks whether a name or address of a peer's certificate leads to the peer.

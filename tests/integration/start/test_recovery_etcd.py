@@ -252,7 +252,7 @@ def joins(first: Pod, pod: Pod) -> None:
 def test_volumes_from_before_the_recovery_are_not_started(
     lost: tuple[list[Pod], wal.Identity],
 ) -> None:
-    """Those of the others, whole as they are; and the survivor's own, until it is recovered."""
+    """Neither those of the other members nor, until it is recovered, the survivor's own."""
     pods, ids = lost
     survivor = pods[1]
     for pod in pods:

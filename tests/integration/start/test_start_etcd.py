@@ -135,8 +135,8 @@ def test_a_container_on_an_empty_wal_folder_cannot_start(world: World) -> None:
 
 
 def test_with_its_configuration_elsewhere_etcd_starts_on_an_emptied_volume(world: World) -> None:
-    """The control: with the same configuration elsewhere, etcd serves an empty store as if nothing
-    had happened, under the same IDs."""
+    """The control: with the same configuration in another place, etcd serves an empty store under
+    the same IDs as if nothing had happened."""
     [pod] = world.bootstrap(1)
     pod.put("k", "v")
     before = pod.ids()

@@ -117,7 +117,8 @@ class Switch:
 
 
 class Writer:
-    """Puts one key after the other, each at whoever takes it; what was acknowledged, and when."""
+    """Writes one key after the other to any member that accepts it; records what was acknowledged,
+    and when."""
 
     def __init__(self, pods: list[Pod]) -> None:
         self.pods = pods

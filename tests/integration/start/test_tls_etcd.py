@@ -134,7 +134,7 @@ def test_certificates_are_read_again_for_each_handshake(world: World) -> None:
 
 
 def test_etcdctl_connects_with_the_environment_of_the_pod(world: World) -> None:
-    """Asked without a scheme, as its own default; and with flags of its own beside."""
+    """Without a scheme in the endpoint, as by etcdctl's default, and also with its own flags."""
     [pod] = world.secure().bootstrap(1)
     tls = world.tls
     assert tls is not None

@@ -86,7 +86,7 @@ class World:
         raise AssertionError("it never comes to rest")
 
     async def until(self, text: str) -> None:
-        """Makes passes at the times that they ask for."""
+        """Runs passes at the times that they request."""
         end = datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
         while self.clock.now < end:
             after = await self.settle()

@@ -223,7 +223,8 @@ async def test_a_young_pod_does_not_delay_the_pass(network, etcd):
 
 
 async def test_a_young_pod_that_is_ready_gets_the_usual_time(network, etcd):
-    """An operator that was busy for a quarter of a second heard no member, and had no list."""
+    """An operator that was busy for a quarter of a second got no answer from any member, and had no
+    list."""
     pods = (pod(0, age=3.0), pod(1, age=300.0))
     await network.ask(observation(pods=pods), KEY)
     assert etcd.patience == {"10.0.0.0": READ_SECONDS, "10.0.0.1": READ_SECONDS}

@@ -405,7 +405,7 @@ class TestTrouble:
     def test_structures_of_the_client_are_not_in_the_message(self) -> None:
         assert "Debug" not in trouble.store_failure(S3, "a\n\nDebug source:\nGeneric").message
 
-    def test_denied_reads_are_told_apart_from_wrong_credentials(self) -> None:
+    def test_denied_reads_are_distinguished_from_wrong_credentials(self) -> None:
         assert trouble.is_forbidden("403 Forbidden: <Code>AccessDenied</Code>")
         assert not trouble.is_forbidden("403 Forbidden: <Code>InvalidAccessKeyId</Code>")
         assert not trouble.is_forbidden("404 Not Found: <Code>NoSuchBucket</Code>")

@@ -21,7 +21,7 @@ def test_a_life_is_not_recorded_with_its_spec() -> None:
     assert recorded_cluster.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
 
 
-def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not() -> None:
+def test_tls_is_recorded_as_specified_and_as_absent_if_omitted() -> None:
     def kept(links: Links, **spec: Any) -> Any:
         cluster = replace(parse_cluster(cluster_body(3, **spec)), links=links)
         return recorded_cluster.record("c", spec, cluster)["spec"].get("TLS")

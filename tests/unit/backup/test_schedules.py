@@ -167,7 +167,7 @@ class TestJitter:
         assert schedules.with_default_jitter(schedule, 60) == schedule
         assert schedules.jitter(schedule) <= said
 
-    def test_it_begins_later_by_it(self) -> None:
+    def test_a_run_starts_later_by_the_jitter(self) -> None:
         later = schedules.jitter(self.SPREAD)
         assert later > 0
         step = schedules.decide(seen(schedule=self.SPREAD, now=NOON + 3599.0, upcoming=NOON + 3600))
@@ -175,7 +175,7 @@ class TestJitter:
         assert isinstance(step, WriteStatus)
         assert step.after == min(1 + later, LONGEST_WAIT)
 
-    def test_what_is_overdue_when_an_operator_begins_does_not_begin_everywhere_at_once(
+    def test_overdue_runs_do_not_all_start_at_once_with_a_new_operator(
         self,
     ) -> None:
         later = schedules.jitter(self.SPREAD)
@@ -258,7 +258,9 @@ class TestJitter:
         assert step.miss
         assert step.miss.message.startswith("a run was missed: 61 s late")
 
-    def test_what_was_too_late_when_the_operator_began_is_told_after_the_hold(self) -> None:
+    def test_a_run_that_was_too_late_at_the_operators_start_is_reported_after_the_hold(
+        self,
+    ) -> None:
         later = schedules.jitter(self.SPREAD)
         strict = replace(self.SPREAD, deadline=60)
         began, turn = NOON + 2.0 * later + 61.0, NOON + later + 600.0
@@ -392,7 +394,7 @@ class TestRetention:
         step = retention.decide(Retention(1), (told, made(20)), NOON)
         assert step == DeleteBackup(old.name, old.uid, "1", None)
 
-    def test_what_somebody_said_to_retain_stays_when_the_object_goes(self) -> None:
+    def test_a_backup_set_to_retain_stays_when_the_object_is_deleted(self) -> None:
         kept = made(10, keeps_stored=True)
 
         step = retention.decide(Retention(1), (kept, made(20)), NOON)
@@ -422,7 +424,7 @@ class TestRetention:
         step = retention.decide(Retention(1), (kept, *failed[1:]), NOON)
         assert step == DeleteBackup(oldest.name, oldest.uid, "1", None)
 
-    def test_a_store_that_does_not_let_go_is_not_asked_for_more_and_more(self) -> None:
+    def test_only_a_few_backups_are_deleted_at_the_same_time(self) -> None:
         stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
 
         assert retention.decide(Retention(1), (*stuck, made(10), made(20)), NOON) is None

@@ -259,7 +259,7 @@ class TestNames:
         settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 4}})
         assert (await settled.seen()).claim(3) is not None
 
-    async def test_a_claim_that_is_gone_is_asked_for_seldom(self, settled):
+    async def test_a_claim_that_is_gone_is_read_only_rarely(self, settled):
         settled.kube.remove(CLAIMS, "default", "data-a-1")
         for _ in range(5):
             assert (await settled.seen()).claim(1) is None

@@ -119,7 +119,7 @@ class TestWhileTlsChanges:
 
 
 class TestAuthentication:
-    async def test_a_refusal_is_told_apart_from_silence(self, network, etcd):
+    async def test_a_refusal_is_distinguished_from_silence(self, network, etcd):
         etcd.denies = "user name is empty"
         seen = (await network.ask(observation(), KEY)).onto(observation())
         assert (seen.etcd, seen.statuses) == (None, {})

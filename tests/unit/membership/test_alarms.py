@@ -90,9 +90,7 @@ def test_the_member_that_differs_is_removed_before_a_witness_whose_claim_is_dele
 @pytest.mark.parametrize(
     ("size", "sides"), [(2, "c-0 against c-1"), (4, "c-0, c-1 against c-2, c-3")]
 )
-def test_a_tie_is_left_to_a_human_who_was_told_of_pods_that_become_ready(
-    size: int, sides: str
-) -> None:
+def test_a_tie_is_left_to_a_human_and_both_sides_are_named(size: int, sides: str) -> None:
     world = corrupt(size, *range(size // 2), blamed=0)
 
     rest = drive(world)
@@ -106,7 +104,7 @@ def test_a_tie_is_left_to_a_human_who_was_told_of_pods_that_become_ready(
     assert len(world.etcd.alarms) == 1
 
 
-def test_the_only_member_keeps_its_alarm_and_a_human_is_told_the_ways_out() -> None:
+def test_the_only_member_keeps_its_alarm_and_the_ways_out_are_named() -> None:
     world = corrupt(1, blamed=0)
 
     rest = drive(world)

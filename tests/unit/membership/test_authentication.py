@@ -156,7 +156,7 @@ class TestOn:
 
         assert sum(type(one).__name__ == "MemberPromote" for one in on.history[:first]) == 2
 
-    def test_an_operator_that_dies_between_any_two_steps_goes_on(self) -> None:
+    def test_after_a_kill_between_any_two_steps_the_next_operator_continues(self) -> None:
         """`drive` restarts the operator between steps. Here the answer to each change is lost as
         well."""
         found = world()
@@ -235,7 +235,7 @@ class TestRootOfBefore:
 
         assert found.changes == [Enable()]
 
-    def test_an_operator_that_dies_between_any_two_steps_goes_on(self, found) -> None:
+    def test_after_a_kill_between_any_two_steps_the_next_operator_continues(self, found) -> None:
         """`drive` restarts the operator between steps; here the spec changes in between as well."""
         found.declare()
         while DeleteUser("root") not in found.changes:
@@ -370,7 +370,7 @@ class TestHeld:
         assert isinstance(step, Hold)
         assert on.accounts.passwords["web"] == "w1"
 
-    def test_a_user_without_a_password_is_named_and_the_others_go_on(self, on) -> None:
+    def test_a_user_without_a_password_is_named_and_the_others_are_updated(self, on) -> None:
         on.accounts.passwordless = {"web"}
         on.secrets = {"root": "r2", "web": "w2"}
         step = drive(on, idle=2)

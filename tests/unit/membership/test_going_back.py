@@ -392,7 +392,7 @@ class TestADowngradeThatFails:
         assert world.etcd.minor == before.rpartition(".")[0]
 
     @pytest.mark.parametrize("why", ["bad_images", "failing"])
-    def test_goes_on_to_another_patch_without_a_quorum(self, why: str) -> None:
+    def test_continues_to_another_patch_without_a_quorum(self, why: str) -> None:
         """The other member has not been restarted yet, and nothing says which format its data
         has."""
         world = changing(NEW, "3.6.99", 2)

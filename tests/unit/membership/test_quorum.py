@@ -54,7 +54,7 @@ class TestMayComeBack:
     @pytest.mark.parametrize(
         ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]
     )
-    def test_heals_by_itself(self, size: int, ordinals: list[int]) -> None:
+    def test_ends_by_itself(self, size: int, ordinals: list[int]) -> None:
         world = down(size, *ordinals)
         drive(world)
         for pod in world.pods.values():
@@ -137,7 +137,7 @@ class TestMayComeBack:
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
 
-    def test_lost_members_are_told_apart_from_those_that_wait_for_growth(self) -> None:
+    def test_lost_members_are_distinguished_from_those_that_wait_for_growth(self) -> None:
         world = formed(3)
         world.edit(size=7)
         until(world, "add c-3")
@@ -272,7 +272,7 @@ class TestLost:
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
 
-    def test_a_volume_that_is_given_back_heals_it(self) -> None:
+    def test_ends_once_the_volume_is_returned(self) -> None:
         """An empty directory was mounted first, and the right volume later."""
         world = formed(3)
         kept = [world.claims[ordinal].data for ordinal in (0, 1)]

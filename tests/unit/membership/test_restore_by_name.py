@@ -190,7 +190,7 @@ class TestAnEditOfTheSpec:
         world.job = replace(world.job, state="failed", trouble="spec.s3.path: there is no such")
         return world
 
-    def test_what_fails_says_whose_store_it_is(self) -> None:
+    def test_a_failure_names_the_store_that_it_concerns(self) -> None:
         step = decide(self.stopped().observe())
 
         assert isinstance(step, Hold)

@@ -132,7 +132,7 @@ class TestAtEveryStep:
 
         assert len(self.run(happens)) > 5
 
-    def test_the_job_begins_anew(self) -> None:
+    def test_the_job_starts_over(self) -> None:
         def happens(world: RestoreWorld) -> None:
             if world.job is not None:
                 world.job = replace(world.job, state="running")

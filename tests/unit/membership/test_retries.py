@@ -55,7 +55,7 @@ def failing(ordinal: int, **spec: object) -> Failing:
 
 
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-def test_a_learner_that_failed_was_added_anew_twice_a_minute_without_end(storage: dict) -> None:
+def test_a_learner_that_failed_was_added_again_twice_a_minute_without_end(storage: dict) -> None:
     """Each time with a new claim: 116 volumes and 1000 writes an hour."""
     world = failing(3, **storage)
 

@@ -180,7 +180,7 @@ class TestAtTheQuota:
 
         assert defragmented(world) == (["c-0"] if tried else [])
 
-    def test_with_nothing_to_free_a_human_is_told_what_to_do(self) -> None:
+    def test_with_nothing_to_free_the_message_says_what_to_do(self) -> None:
         world = full(3, *[(2048, 2000)] * 3)
 
         rest = drive(world)
@@ -197,7 +197,9 @@ class TestAtTheQuota:
         [full(3, defragmentation="Never"), full(3, *[(9000, 4097)] * 3)],
         ids=["it may not", "it would take too long"],
     )
-    def test_where_the_operator_may_not_defragment_a_human_is_told_to(self, world: World) -> None:
+    def test_if_the_operator_may_not_defragment_the_message_says_to_do_so(
+        self, world: World
+    ) -> None:
 
         rest = drive(world)
 

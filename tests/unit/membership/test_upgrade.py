@@ -119,7 +119,7 @@ class TestUp:
         assert len(restarts(world)) == 3
 
     @pytest.mark.parametrize("silent", [(), (1,), (0, 1, 2)])
-    def test_another_change_in_the_same_edit_is_one_restart_whoever_is_silent_for_a_moment(
+    def test_another_change_in_the_same_edit_is_one_restart_even_if_a_member_is_briefly_silent(
         self, silent: tuple[int, ...]
     ) -> None:
         """The other change was rolled out first, with the old version."""

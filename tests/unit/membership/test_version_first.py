@@ -270,7 +270,7 @@ class TestWhileAMemberDoesNotServe:
         metadata = step.manifest["spec"]["template"]["metadata"]
         assert metadata["annotations"][naming.SPEC_HASH].startswith(seen.cluster.spec_hash)
 
-    def test_where_etcd_fails_another_patch_is_applied_at_once_with_the_rest(self) -> None:
+    def test_if_etcd_fails_another_patch_is_applied_at_once_with_the_rest(self) -> None:
         life = Life(OLD, PATCH, (3, 5))
         life.world.failing.add(OLD)
         life.world.restart_pod(1)

@@ -307,7 +307,7 @@ async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_sm
     assert not (tight / marker.FILE).exists()
 
 
-async def test_what_is_in_place_stays_where_there_is_room_or_no_use_in_its_end(
+async def test_existing_data_is_kept_if_there_is_space_or_deleting_it_would_not_help(
     stores: Path, tight: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wal, "identity", lambda _: wal.Identity(1, 2))

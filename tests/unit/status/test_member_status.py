@@ -180,7 +180,7 @@ class TestWithoutAQuorum:
     def test_entries_without_an_id_are_dropped(self) -> None:
         assert member_status(silent(), [{"name": "c-0"}]) == []
 
-    def test_a_version_that_is_not_said_is_left_out(self) -> None:
+    def test_an_unspecified_version_is_left_out(self) -> None:
         said: dict[int, MemberStatus] = {0: replace(SEEN.statuses[0], version="")}
 
         assert "version" not in told(replace(silent(), statuses=said), before=())["c-0"]

@@ -62,7 +62,7 @@ def test_each_size_has_its_speed_memory_and_writes() -> None:
     assert f"| backup, 4 GiB | {parts} |" in text
 
 
-def test_what_does_not_go_by_the_size_is_told_of_the_smallest() -> None:
+def test_costs_independent_of_the_size_are_given_for_the_smallest() -> None:
     text = page(size(0.1, way(0.95), way(1.0)), size(4.0, way(1.0), way(0.92, 64)))
 
     assert "starting and ending a Python program takes 0.20 s of a" in text
@@ -76,7 +76,7 @@ def test_seconds_of_the_processor_are_those_of_a_gib() -> None:
     assert f"| backup, 0.1 GiB | {each} | {each} | {each} |" in text
 
 
-def test_a_target_that_is_missed_is_said_and_no_other() -> None:
+def test_only_missed_targets_are_listed() -> None:
     text = page(size(1.0, way(0.89), way(0.9)), size(4.0, way(0.91, 129), way(0.5)))
 
     told = "**The target, 0.9 of by hand, is missed**: "
@@ -86,7 +86,7 @@ def test_a_target_that_is_missed_is_said_and_no_other() -> None:
     assert "memory**" not in page(size(1.0, way(0.9), way(0.9, 128)))
 
 
-def test_a_size_without_room_is_said_to_be_left_out() -> None:
+def test_a_size_without_enough_disk_space_is_listed_as_left_out() -> None:
     text = page(size(1.0, way(1.0), way(1.0)), {"gib": 4.0, "left_out": "5 MiB were left"})
 
     assert "4 GiB was left out: 5 MiB were left." in text

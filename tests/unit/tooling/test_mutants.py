@@ -28,7 +28,7 @@ def test_its_place_in_the_code_is_there_once(mutant: Mutant) -> None:
     assert mutant.new != mutant.old
 
 
-def test_each_is_told_from_the_others() -> None:
+def test_each_mutant_has_its_own_file_and_harm() -> None:
     """Their verdicts are kept by file and harm."""
     counts = Counter((one.file, one.why) for one in EVERY)
 
@@ -51,7 +51,7 @@ def test_tests_are_beside_every_file_that_is_altered() -> None:
     assert [file for file in {one.file for one in EVERY} if not beside(file)] == []
 
 
-def test_what_lies_beside_a_file_is_there() -> None:
+def test_every_named_test_and_file_exists() -> None:
     named = {one for patterns in BESIDE.values() for one in patterns} | {*TESTS, *NOT_ASKED}
 
     assert [one for one in sorted(named) if not _found([one])] == []

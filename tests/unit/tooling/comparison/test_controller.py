@@ -109,7 +109,7 @@ def test_a_pass_comes_eight_seconds_after_the_last():
     assert LOOP_SECONDS == 8.0
 
 
-def test_an_edit_starts_the_eight_seconds_anew(world: World, monkeypatch: pytest.MonkeyPatch):
+def test_an_edit_starts_the_eight_seconds_again(world: World, monkeypatch: pytest.MonkeyPatch):
     made, waits = controller(world), []
 
     def wait_for(_: object, seconds: float) -> None:

@@ -81,17 +81,17 @@ def test_what_never_comes_back_says_how_long_was_waited(report: Json):
         ([{"seconds": 1.0}], ""),
     ],
 )
-def test_losses_are_told_by_the_worst_run(lives: list[Json], words: str):
+def test_losses_are_reported_for_the_worst_run(lives: list[Json], words: str):
     assert page.lost(lives) == words
 
 
-def test_a_side_that_comes_back_now_and_then_is_told_so():
+def test_a_side_that_recovers_only_sometimes_is_reported():
     assert page.seconds([measured(2.0), measured(None), measured(4.0)]) == (
         "3.0 (2.0 to 4.0); never in 1 of 3"
     )
 
 
-def test_what_has_no_column_is_said_below():
+def test_results_without_a_column_are_listed_below():
     lives = [
         life("ours", "drain", run=run, waited_for_node=run > 0, contradictions=run)
         for run in range(3)
@@ -116,7 +116,7 @@ def test_the_page_says_what_it_does_not_know(report: Json):
     assert "**The machine was busy**" in page.page(report)
 
 
-def test_where_the_other_approach_is_faster_it_is_said():
+def test_cases_where_the_other_approach_is_faster_are_listed():
     lives = [life("ours", "drain", seconds=23.0), life("random", "drain", seconds=9.0)]
 
     text = page.page({"lives": lives})

@@ -181,7 +181,7 @@ def test_what_had_no_answer_is_not_acknowledged():
     assert [one.value for one in acknowledged([put("a", 1, 2), put("b", 3, None)])] == ["a"]
 
 
-def test_a_store_that_counts_anew_is_noticed_whatever_the_keys():
+def test_a_store_whose_revisions_start_over_is_noticed_across_keys():
     def counted(kind: str, key: str, asked: float, revision: int) -> Operation:
         return Operation(kind, key, key, asked, asked + 0.5, revision)
 

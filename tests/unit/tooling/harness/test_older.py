@@ -39,7 +39,7 @@ def test_the_files_are_those_of_the_commit(repository: Path, tmp_path: Path):
     assert (repository / "chart").read_text() == "of now"
 
 
-def test_a_clone_without_the_commit_is_told_to_fetch_the_whole_history(
+def test_in_a_clone_without_the_commit_the_error_says_to_fetch_the_whole_history(
     repository: Path, tmp_path: Path
 ):
     with pytest.raises(AssertionError, match=r"not in this clone. Fetch the whole history"):

@@ -32,7 +32,7 @@ def test_what_is_left_fails_and_is_named(now: list[list[str]]) -> None:
         leavings.check(seconds=0)
 
 
-def test_what_the_kernel_is_still_at_is_waited_for(now: list[list[str]]) -> None:
+def test_devices_that_the_kernel_is_still_removing_are_waited_for(now: list[list[str]]) -> None:
     now[:] = [["link op-node-1"], []]
 
     leavings.check(seconds=5)
@@ -98,5 +98,5 @@ def test_a_shell_that_names_the_folder_is_no_process_of_the_cluster(
     assert leavings.is_wrapper(command) is ours
 
 
-def test_this_very_test_is_none_either() -> None:
+def test_this_test_itself_does_not_count() -> None:
     assert not [one for one in leavings._processes() if "pytest" in one]

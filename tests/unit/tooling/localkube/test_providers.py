@@ -25,7 +25,7 @@ def test_a_kubeconfig_chooses_its_cluster(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.parametrize("provider", ["local", "kind"])
-def test_what_was_asked_for_locally_was_done_to_the_cluster_of_kubeconfig(
+def test_a_command_for_the_local_cluster_was_run_on_the_cluster_of_kubeconfig(
     provider: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "theirs"))

@@ -313,7 +313,7 @@ async def test_one_broken_connection_to_the_store_made_a_backup_count_as_failed(
     assert f"the store sent 64 of {len(snapshot())} bytes" in said.message
 
 
-class TestTheWordForARestore:
+class TestMessageForARestore:
     """What the Job reads for an EtcdRestore goes through 4 KiB of its pod's status."""
 
     async def told(self, folder: Folder, said: dict[str, Any]) -> Any:

@@ -33,7 +33,7 @@ def awaited(body: Any) -> NotRestorable:
     return found
 
 
-class TestWhereItLies:
+class TestLocation:
     def test_what_is_stored_is_read_with_the_backups_own_store_and_secret(self) -> None:
         assert last_stored("b", backup()) == AT
 

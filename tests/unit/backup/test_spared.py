@@ -283,7 +283,7 @@ async def test_the_file_of_another_object_was_deleted_with_one_that_was_still_re
     assert found.value.owner_uid == ""
 
 
-class TestWhatATryHadStoredWhosePodWasGone:
+class TestFilesOfAnAttemptWhosePodIsGone:
     """The pod was gone with its node before the operator had noticed its success. The backup was
     taken again hours later, and replaced what it was created to keep."""
 

@@ -273,7 +273,7 @@ def members() -> Iterator[Members]:
     found.server.stop(None)
 
 
-class TestWhoSendsIt:
+class TestSender:
     @staticmethod
     async def run(members: Members, root: Path) -> Stored | Failure:
         store = Store("Volume", "claim", "etcd.db")

@@ -1225,7 +1225,7 @@ def test_the_name_of_a_job_is_valid_whatever_the_name_of_the_backup(name: str) -
     assert naming.backup_job("a-b", "g1") != naming.backup_job("a.b", "g1")
 
 
-class TestBroughtBack:
+class TestAppliedAgain:
     """An object that was saved with what the operator had written into it, and applied again."""
 
     def order(self, world: World) -> order.Order:

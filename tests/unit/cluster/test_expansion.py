@@ -111,7 +111,7 @@ async def test_a_claim_that_has_changed_meanwhile_is_not_reported_as_fixed(looks
     assert await looks.look() == ["", "", ""]
 
 
-class TestLessAgain:
+class TestLoweredSize:
     """A size that the operator had requested, and that was removed from the spec again."""
 
     @pytest.fixture

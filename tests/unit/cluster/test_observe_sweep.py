@@ -174,7 +174,7 @@ async def test_a_member_that_is_down_is_left_out(network, etcd):
     assert len(sweep.etcd.members) == 3, "down is not gone"
 
 
-class TestALearnerThatRunsAndIsSilent:
+class TestSilentLearner:
     """In a cluster without writes, etcd would keep it waiting for good: see `sweep`."""
 
     @pytest.fixture

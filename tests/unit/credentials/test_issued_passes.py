@@ -388,7 +388,7 @@ class TestAtRest:
         assert data(settled, "a-server-tls") == before
 
 
-class TestTakenLater:
+class TestNameTakenLater:
     """A name that is taken by another owner. Only the issuer's part needs it, and the cluster has
     everything else."""
 

@@ -752,7 +752,7 @@ def immutable(bench, name):
     bench.kube.merge_patch = merge_patch
 
 
-class TestSecretThatTakesNoChange:
+class TestSecretThatCannotBeChanged:
     @pytest.mark.parametrize("name", ["a-server-tls", "a-peer-tls", "a-client-tls"])
     async def test_a_refused_renewal_kept_everything_else_waiting(self, settled, name):
         immutable(settled, name)

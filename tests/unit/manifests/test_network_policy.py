@@ -118,7 +118,7 @@ def test_nobody_else_is_shut_in(target: str) -> None:
         assert reached_by(port, policy(clients=[]), SOURCES[target]) == ALL
 
 
-class TestPeersThatCannotBe:
+class TestInvalidPeers:
     @pytest.mark.parametrize(
         ("peer", "path", "words"),
         [

@@ -171,7 +171,7 @@ class TestOn:
         assert len(found.changes) == len(set(found.changes)) == 7
 
 
-class TestRootOfBefore:
+class TestExistingRootUser:
     """A root user created by hand while authentication was off. Until it is on, etcd does not say
     whether a user has a password."""
 

@@ -50,7 +50,7 @@ def without_images(version: str = WRONG, size: int = 3, **spec: object) -> World
     return world
 
 
-class TestNothingWasHandedOut:
+class TestNoTicketsGiven:
     @pytest.mark.parametrize(
         ("edit", "now"),
         [
@@ -156,7 +156,7 @@ class TestNothingWasHandedOut:
         assert attempts.rewrite_record(traces[what]) is None
 
 
-class TestTicketsWereSpent:
+class TestTicketsGiven:
     @STORAGE
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("wanted", [RIGHT, "3.5.33"])

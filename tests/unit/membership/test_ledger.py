@@ -86,7 +86,7 @@ def test_a_short_one_is_kept_whole() -> None:
 
 
 @pytest.mark.usefixtures("few")
-class TestOfALongOne:
+class TestLongLedger:
     def seen(self) -> Observation:
         return with_entry(formed(3).observe())
 

@@ -36,7 +36,7 @@ def finds(seen: Observation, found: str, detail: str = "") -> Observation:
     return without_status(waits, 1)
 
 
-class TestOnTheWordOfStart:
+class TestReportedByStart:
     def test_an_empty_volume_of_a_member_that_had_its_ticket(self, seen: Observation) -> None:
         assert lost(finds(seen, "no-data")) == "the volume of pod c-1 is empty"
 
@@ -73,7 +73,7 @@ class TestOnTheWordOfStart:
         assert lost(with_claim(found, 1, record=None)) == ""
 
 
-class TestOnTheWordOfTheClaim:
+class TestShownByTheClaim:
     def test_it_is_being_deleted_under_a_member_that_serves(self, seen: Observation) -> None:
         """F34: the pod runs on for days, and all its data is lost once it stops."""
         assert lost(with_claim(seen, 1, deleting=True)) == "claim data-c-1 is being deleted"
@@ -107,7 +107,7 @@ class TestOnTheWordOfTheClaim:
         )
 
 
-class TestOnTheWordOfEtcd:
+class TestReportedByEtcd:
     def test_it_refuses_its_data_again_and_again(self, seen: Observation) -> None:
         assert lost(with_pod(seen, 1, damage="crc mismatch")) == (
             "etcd in pod c-1 refuses its data: crc mismatch"

@@ -113,7 +113,7 @@ class TestWhenTheSurvivorStarts:
         assert step.reason == "QuorumLost"
 
 
-class TestPodsAndVolumesOfBefore:
+class TestEarlierPodsAndVolumes:
     @pytest.mark.parametrize(
         "finding", [Finding("foreign-data", "the marker is of epoch 2, not 1"), Finding("no-data")]
     )

@@ -30,7 +30,7 @@ def waiting(size: int = 3, **spec: Any) -> RestoreWorld:
     return world
 
 
-class TestNothingWasHandedOut:
+class TestNoTicketsGiven:
     @pytest.mark.parametrize("size", [1, 3])
     @pytest.mark.parametrize("edit", [{}, {"version": "3.6.15"}, {"size": 2}])
     def test_the_backup_was_silently_ignored_and_the_cluster_formed_empty(

@@ -171,7 +171,7 @@ class TestAtEveryStep:
         self.run(happens)
 
 
-class TestWhatStandsAgainstIt:
+class TestObstacles:
     def at_job(self, **job: Any) -> RestoreWorld:
         world = born()
         world.job_runs = False
@@ -387,7 +387,7 @@ class TestTheManifests:
         assert "--name=c-0" in etcdutl["command"]
 
 
-class TestRevisionsOfOneRestoredAgain:
+class TestRevisionsOfARepeatedRestore:
     """They were raised by the same number each time. A client that had watched the earlier cluster
     waited for future revisions, and etcd reported nothing that was written until then."""
 

@@ -550,7 +550,7 @@ class TestI5ReplicasAreNotLowered:
         assert len(listed) == 4
 
 
-class TestI6NoClaimGoesWithoutAWord:
+class TestI6NoClaimIsDeletedUnasked:
     def test_without_discard_no_claim_is_deleted_in_any_state(self) -> None:
         world = formed(3)
         drive(world)
@@ -798,7 +798,7 @@ class TestI10OthersObjectsAreLeftAlone:
         assert isinstance(decide(world.observe()), Wait)
 
 
-class TestI11NothingBeginsEmptyOnItsOwn:
+class TestI11NothingStartsEmptyByItself:
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
     def test_a_lost_secret_of_a_running_cluster_is_recreated_as_latched(
         self, storage: dict

@@ -89,7 +89,7 @@ def arrived(world: SwitchWorld, tls: Json) -> None:
     assert switch.under_way(world.observe()) == ""
 
 
-class TestSecretOfBefore:
+class TestEarlierSecret:
     """The Secret was restored from a backup that is older than the last change of TLS."""
 
     def restored(self, at_first: Json, then: Json, size: int) -> SwitchWorld:
@@ -416,7 +416,7 @@ class TestClients:
         assert switch.next_links(replace(seen, auth=None)).client.level is Level.TLS
 
 
-class TestWhenItGoesOn:
+class TestConditionsForASwitch:
     def test_nothing_is_done_while_paused(self) -> None:
         world = began(OFF)
         world.edit(TLS=ON, paused=True)

@@ -286,7 +286,7 @@ class TestUp:
         assert step.final
 
 
-class TestSecretOfBefore:
+class TestEarlierSecret:
     """The Secret was restored from a backup that is older than the last changes of the version."""
 
     def restored(self, *path: str, **spec: object) -> World:
@@ -553,7 +553,7 @@ class TestDown:
         assert world.etcd.minor == "3.7"
 
 
-class TestJoiningAmidADowngrade:
+class TestJoiningDuringADowngrade:
     """etcd lets no member join then. One that tries fails until it is removed."""
 
     AT = ("EnableDowngrade", f"version {MIDDLE}", "StatefulSet c", "restart c-0")
@@ -979,7 +979,7 @@ class TestUntried:
         assert not world.record.untried
 
 
-class TestTheVersionIsOnRecord:
+class TestVersionOnRecord:
     def test_a_stateful_set_that_is_lost_half_way_continues(self) -> None:
         world = changing(MIDDLE, NEW)
         world.apply(until(world, "restart c-2"))

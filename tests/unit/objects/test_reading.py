@@ -140,7 +140,7 @@ WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
 CRC = '{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}'
 
 
-class TestOfThePodsMake:
+class TestSpecHashAndImage:
     def test_spec_hash_and_image_are_read(self):
         raw = pod(annotations={naming.SPEC_HASH: "abc"})
         raw["spec"]["containers"] = [

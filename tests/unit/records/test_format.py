@@ -38,7 +38,7 @@ def grow(bench: Bench) -> None:
     bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {**bench.body["spec"], "size": 5}})
 
 
-class TestOfBefore:
+class TestOlderRecords:
     """Clusters from before the record had a format."""
 
     @pytest.fixture
@@ -62,7 +62,7 @@ class TestOfBefore:
         assert record(old)["format"] == 1
 
 
-class TestOfALaterVersion:
+class TestNewerRecords:
     async def test_an_operator_that_was_rolled_back_does_not_erase_it(self, settled: Bench) -> None:
         later = {**record(settled), "format": 2, "learnt": "later"}
         written_by_another_version(settled, later)

@@ -55,7 +55,7 @@ def facts(text: bytes | None = BEFORE, heads: tuple[bytes, ...] = LOG) -> rules.
     return rules.VolumeFacts(heads=heads, marker=text)
 
 
-class TestHowFarAVolumeHasCome:
+class TestProgressOfAVolume:
     def test_not_begun(self) -> None:
         assert inspect(ORDER, facts(), None) == Begin()
 
@@ -194,7 +194,7 @@ class TestTheOrder:
         assert json.loads(config(ORDER, force=False))["force-new-cluster"] is False
 
 
-class TestLeftOvers:
+class TestRemains:
     def test_are_all_members_but_the_survivor(self) -> None:
         listed = [{"ID": str(MEMBER_ID)}, {"ID": "9"}, {"ID": "5", "isLearner": True}]
 

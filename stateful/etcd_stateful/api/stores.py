@@ -36,7 +36,7 @@ _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "O
 _CA: Final = "caSecret"
 _AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
-_OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
+_OSS_ENDPOINT: Final = "https://oss-cn-hangzhou.aliyuncs.com"
 _ENDPOINT: Final = re.compile(
     r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:(?P<port>[0-9]{1,5}))?(/[a-zA-Z0-9._~/-]*)?"
 )

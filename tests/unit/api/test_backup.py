@@ -167,12 +167,13 @@ def test_every_mistake_is_reported_at_once() -> None:
     assert all(part in told for part in ("etcdEndpoints", "s3.path", "backupPolicy"))
 
 
-def test_the_default_endpoint_of_oss_is_the_one_of_coreos() -> None:
+def test_backups_in_alibabas_default_region_were_sent_in_plaintext() -> None:
+    """coreos's default has the same host, without TLS."""
     place = {"path": "a/b", "ossSecret": "o"}
 
     backup = parse_backup(body(storageType="OSS", s3=None, oss=place))
 
-    assert backup.store.endpoint == "http://oss-cn-hangzhou.aliyuncs.com"
+    assert backup.store.endpoint == "https://oss-cn-hangzhou.aliyuncs.com"
 
 
 def test_an_endpoint_of_a_store_without_a_scheme_is_plain_http() -> None:

@@ -233,6 +233,21 @@ def test_the_operator_connects_only_to_the_clusters_pods(case: str) -> None:
     assert isinstance(rest, Settled), f"{rest} after {labels(world.history)}"
 
 
+def test_whoever_may_write_a_cluster_may_run_any_image_with_any_secret_of_the_namespace() -> None:
+    """Documented, as it cannot be otherwise: clusters need images of mirrors, and their Secrets."""
+    source = {"secretKeyRef": {"name": "of-somebody-else", "key": "password"}}
+    pod = {"etcdEnv": [{"name": "A", "valueFrom": source}]}
+    metadata = {"name": "c", "namespace": "ns", "uid": UID, "generation": 1}
+    spec = {"size": 1, "repository": "registry.example.com/any", "pod": pod}
+    cluster = parse_cluster({"metadata": metadata, "spec": spec})
+
+    rendered = stateful_set(cluster, replicas=1, operator_image=IMAGE)
+
+    [etcd] = rendered["spec"]["template"]["spec"]["containers"]
+    assert etcd["image"].startswith("registry.example.com/any:v")
+    assert {"name": "A", "valueFrom": source} in etcd["env"]
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (

@@ -110,19 +110,26 @@ def _leaf(
 ) -> x509.Certificate:
     signer, signing_key = _signer(need, authority)
     ends = min(now + need.seconds, signer.not_valid_after_utc.timestamp())
-    above = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         _builder(_name(need.subject), signer.subject, key, now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(_extended(need)), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(above), critical=False
-        )
+        .add_extension(_identifier(signer), critical=False)
     )
     if names := _alternatives(need):
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.sign(signing_key, hashes.SHA256())
+
+
+def _identifier(signer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """By the signer's own identifier. An authority that was put in place of ours may have none."""
+    kind = x509.SubjectKeyIdentifier
+    try:
+        own = signer.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        own = kind.from_public_key(signer.public_key())
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
 def _signer(

@@ -182,6 +182,13 @@ class TestMade:
                 signing.make(need, broken, NOW)
             assert caught.value.__cause__ is None, "a parser's words may quote the key"
 
+    def test_an_authority_without_a_key_identifier_made_every_pass_fail(self):
+        need = need_of("application")
+        above, key = root()
+        authority = {"ca.crt": pem(above), "ca.key": pem_key(key)}
+        assert examine(needs()["authority", need.signed_by], authority).problem == ""
+        assert problem_at(examine(need, signing.make(need, authority, NOW)), NOW) == ""
+
     def test_renewal_is_due_at_two_thirds_of_its_life(self):
         need, files, _ = made("peer")
         own = examine(need, files).certificate

@@ -37,7 +37,7 @@ from etcd_stateful.start.configuration import run_config
 
 STORE = Store("Volume", "claim", "etcd.db")
 MIB = 2**20
-SIZE = 3 * MIB
+SIZE = 16 * MIB
 
 
 def ordered(**etcd: Any) -> Order:
@@ -76,7 +76,7 @@ async def fetched(order: Order, stores: Path) -> Path:
 
 
 async def test_a_backup_within_the_quota_is_fetched(stores: Path) -> None:
-    found = await fetched(ordered(quotaBackend="4Mi"), stores)
+    found = await fetched(ordered(quotaBackend="17Mi"), stores)
 
     assert found.stat().st_size == SIZE + hashlib.sha256().digest_size
 
@@ -101,12 +101,12 @@ async def test_a_backup_that_would_raise_an_alarm_is_refused_before_it_is_read(
     """A restore in place had already deleted the old volumes when writes were no longer
     possible."""
     with pytest.raises(Refused) as refused:
-        await fetched(ordered(quotaBackend="3Mi"), stores)
+        await fetched(ordered(quotaBackend="16Mi"), stores)
 
     said = str(refused.value)
     assert said.startswith("spec.etcd.quotaBackend: ")
     assert f"{SIZE + 32} bytes" in said
-    assert f"quota is {3 * MIB}" in said
+    assert f"quota is {SIZE}" in said
     assert not (stores.with_name("volume") / restore.SNAPSHOT).exists()
 
 

@@ -167,7 +167,7 @@ async def test_a_store_that_sent_more_than_announced_filled_the_volume(
     node's disk."""
 
     async def on_and_on(*_: object) -> AsyncIterator[bytes]:
-        for _ in range(10):
+        for _ in range(20):
             yield bytes(MIB)
 
     monkeypatch.setattr(Sink, "read", on_and_on)

@@ -111,5 +111,6 @@ class _Text(logging.Formatter):
         said = _in_one_line(f"{fields}{record.getMessage()}")
         line = f"{record.levelname:<7} {time_of(record)} {said}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            told = self.formatException(record.exc_info).splitlines()
+            line += "".join(f"\n    {_in_one_line(one)}" for one in told)
         return line

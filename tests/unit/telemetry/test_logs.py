@@ -46,6 +46,19 @@ def test_a_message_of_several_lines_from_a_webhook_looked_like_several_log_lines
     )
 
 
+def test_lines_of_an_exception_looked_like_lines_of_the_operator(written):
+    logs.setup("INFO", "text", written)
+    fault = ValueError("bad\nERROR   2026-11-21T05:46:00.123Z cluster=ns/b gone\x1b[2J")
+    logging.getLogger("x").error("with", exc_info=fault)
+
+    _, *below = written.getvalue().splitlines()
+    assert below[-2:] == [
+        "    ValueError: bad",
+        "    ERROR   2026-11-21T05:46:00.123Z cluster=ns/b gone\\x1b[2J",
+    ]
+    assert all(line.startswith("    ") for line in below)
+
+
 def test_json_logs_are_one_object_per_line(written):
     logs.setup("INFO", "json", written)
     with logs.about(cluster="ns/a"):

@@ -58,6 +58,9 @@ RUNS_ALONE: Final = [
     "--listen-peer-urls=http://127.0.0.1:2380",
 ]
 
+OBSERVED_SECONDS: Final = 60.0
+"""Within which the installed operator writes the status of an edited cluster, on a busy machine."""
+
 _CONNECTING = threading.Lock()
 """The client's library writes certificates to files that threads share, and reads a file that
 another thread has not written yet."""
@@ -308,8 +311,18 @@ class Cluster:
         await self._client.merge_patch(ETCD_CLUSTERS, self._namespace, NAME, status, status=True)
 
     async def _forgotten(self, _: str) -> None:
+        """The installed operator writes what it has read of the status of a paused cluster back
+        after each edit of its spec. A write still under way would undo this one."""
+        async with asyncio.timeout(OBSERVED_SECONDS):
+            while not await self._is_observed():
+                await asyncio.sleep(0.1)
         status = {"status": {"clusterID": None}}
         await self._client.merge_patch(ETCD_CLUSTERS, self._namespace, NAME, status, status=True)
+
+    async def _is_observed(self) -> bool:
+        live = await self._live(ETCD_CLUSTERS, NAME)
+        seen = (live.get("status") or {}).get("observedGeneration")
+        return bool(seen == live["metadata"]["generation"])
 
     async def _declared(self, size: str) -> None:
         """A status that comes along is not heeded."""

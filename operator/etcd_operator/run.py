@@ -43,6 +43,7 @@ from etcd_operator.queue.informer import Informer
 from etcd_operator.queue.order import everything
 from etcd_operator.queue.workqueue import Worker, WorkQueue
 from etcd_operator.settings import Settings
+from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.health import Health, health_app, metrics_app, serve
 from etcd_operator.telemetry.metrics import Metrics
 
@@ -157,10 +158,10 @@ class Operator:
         if asked:
             await self._finish(working, election, work)
         # No pass may begin or continue, and nothing be written, after the Lease is released.
-        await _cancel(working, election)
+        await cancel(working, election)
         await work.abandon()
         await self.lock.release()
-        await _cancel(informer, listening, watchdog, stopping)
+        await cancel(informer, listening, watchdog, stopping)
         return 0 if asked else 1
 
     async def _lead(self, leading: asyncio.Event) -> None:
@@ -259,12 +260,6 @@ async def _listen(variable: str, port: int, app: web.Application) -> web.AppRunn
 
 def _task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
     return asyncio.create_task(coroutine, name=name)
-
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
 from etcd_operator.kube.finder import Finder
+from etcd_operator.tasks import cancel
 from etcd_stateful import naming
 from etcd_stateful.membership import labels
 from etcd_stateful.membership.observation import Observation
@@ -77,9 +78,7 @@ class Labels:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def abandon(self) -> None:
-        for task in self._under_way:
-            task.cancel()
-        await self.drain()
+        await cancel(*self._under_way)
 
     async def _write(self, cluster: Key, pod: Pod, note: labels.Note) -> None:
         patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}

@@ -27,6 +27,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import without_times, write_status
 from etcd_operator.kube.store import key_of
+from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.membership.observation import Observation
@@ -170,9 +171,7 @@ class Reporter:
         await asyncio.gather(*self._posting, return_exceptions=True)
 
     async def abandon(self) -> None:
-        for task in self._posting:
-            task.cancel()
-        await self.drain()
+        await cancel(*self._posting)
 
     def _measure(self, key: Key, outcome: Outcome, status: Json) -> None:
         if (seen := outcome.observation) is None:

@@ -22,6 +22,7 @@ from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRec
 from kubernetes.aio.leaderelection.resourcelock.baselock import BaseLock
 
 from etcd_operator.kube.api import LEASES, Conflict, Json, KubeError, Kubernetes
+from etcd_operator.tasks import cancel
 
 log = logging.getLogger(__name__)
 # The election would log each failed attempt. The lock below logs a problem once instead.
@@ -167,9 +168,7 @@ async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in parts:
-            task.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
+        await cancel(*parts)
     log.error("the Lease %s/%s is lost: another copy may lead now", lock.namespace, lock.name)
 
 

@@ -50,6 +50,11 @@ def reported_version(text: str) -> Version | None:
     return parse_version(match[0]) if match else None
 
 
+def number_of(text: str) -> str:
+    """The reported version without a suffix, as in the tag of its image; `text` if it is none."""
+    return str(reported_version(text) or text)
+
+
 def made_for(template_hash: str, image: str) -> Version | None:
     """The version that a pod was made to run, from its annotation (`EtcdCluster.template_hash`).
 

@@ -54,7 +54,7 @@ from etcd_stateful.backup.plan import (
 )
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.trial_job import trial_job
-from etcd_stateful.versions import reported_version
+from etcd_stateful.versions import number_of
 
 log = logging.getLogger(__name__)
 
@@ -274,7 +274,7 @@ class Backups:
             backup,
             run,
             stored,
-            etcd_image=f"{repository}:v{reported_version(stored.version) or stored.version}",
+            etcd_image=f"{repository}:v{number_of(stored.version)}",
             operator_image=self._operator_image,
             pull_secrets=recorded_cluster.pull_secrets(of),
         )

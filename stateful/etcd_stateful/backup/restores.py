@@ -33,7 +33,7 @@ from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by, with_present_image
 from etcd_stateful.backup.reference import NotRestorable, resolved
 from etcd_stateful.identity import to_hex
-from etcd_stateful.versions import reported_version
+from etcd_stateful.versions import number_of
 
 LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
@@ -341,7 +341,7 @@ def _reading(job: Job) -> WriteRestoreStatus:
 
 def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     # For a spec without a version: what the cluster ran, as today's default may be another one.
-    ran = str(reported_version(described.version) or described.version)
+    ran = number_of(described.version)
     version = {"version": ran} if ran else {}
     spec = (
         version

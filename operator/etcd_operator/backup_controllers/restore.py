@@ -77,9 +77,12 @@ class Restores:
         Raises KubeError, which the queue logs and retries with back-off.
         """
         body = self._store.get(ETCD_RESTORES, *key)
-        if body is None or "deletionTimestamp" in body["metadata"] or restores.is_over(body):
+        if body is None or "deletionTimestamp" in body["metadata"]:
             self._unanswered.over(key)
-            await self._after_an_edit(body)
+            return None
+        if restores.is_over(body):
+            self._unanswered.over(key)
+            await self._write(body, status.after_an_edit(body, self._now()))
             return None
         try:
             restore = parse_restore(body)
@@ -95,10 +98,6 @@ class Restores:
             raise
         self._unanswered.over(key)
         return after
-
-    async def _after_an_edit(self, body: Json | None) -> None:
-        if body is not None and "deletionTimestamp" not in body["metadata"]:
-            await self._write(body, status.after_an_edit(body, self._now()))
 
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
         seen = await self._look(body, restore)

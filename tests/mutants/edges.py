@@ -214,7 +214,7 @@ MUTANTS: Final = [
         "available by a pod on its way out",
     ),
     Mutant(
-        "condition_times.py",
+        "stored_conditions.py",
         'before.get("lastTransitionTime", now) if same_status else now',
         "now",
         "a status write with every pass (I12)",

@@ -239,7 +239,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "status/test_unasked.py",
         "status/test_transitions.py",
     ),
-    "condition_times.py": ("status/test_conditions.py",),
+    "stored_conditions.py": ("status/test_conditions.py",),
     "status/disruptions.py": ("status/test_conditions.py",),
     "manifests/disruption_budget.py": ("membership/test_budget.py",),
     "manifests/drift.py": ("manifests/test_drift.py", "manifests/test_network_policy.py"),

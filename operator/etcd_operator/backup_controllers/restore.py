@@ -33,7 +33,7 @@ from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup import reference, restores, status
@@ -191,11 +191,10 @@ class Restores:
 def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
     told: Json = cluster.get("status") or {}
     notes = cluster["metadata"].get("annotations") or {}
-    conditions = {one["type"]: one for one in told.get("conditions") or ()}
-    available, blocked = (conditions.get(kind) or {} for kind in ("Available", "Blocked"))
+    blocked = stored_conditions.find(told, "Blocked")
     return TargetCluster(
         of=str(notes.get(naming.RESTORED_BY, "")),
-        serves=available.get("status") == "True",
+        serves=stored_conditions.is_true(told, "Available"),
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
         blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",

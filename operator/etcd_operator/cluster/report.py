@@ -30,6 +30,7 @@ from etcd_operator.kube.store import key_of
 from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339
+from etcd_stateful import stored_conditions
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status.outcome import Outcome
@@ -181,7 +182,7 @@ class Reporter:
             size=None if outcome.refused else seen.cluster.size,
             members=len(seen.etcd.members) if seen.etcd else None,
             ready=sum(pod.takes_traffic for pod in seen.pods),
-            available=("Available", "True") in _truths(status),
+            available=stored_conditions.is_true(status, "Available"),
         )
         self._measure_certificates(key, seen)
 
@@ -222,12 +223,12 @@ def _reason(step: Step) -> str:
 
 def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
     """The parts of a status that a user would act on."""
-    return (status.get("phase"), status.get("observedGeneration"), _truths(status))
-
-
-def _truths(status: Mapping[str, Any]) -> frozenset[tuple[object, object]]:
-    """Type and status of each condition."""
-    return frozenset((one.get("type"), one.get("status")) for one in status.get("conditions") or ())
+    conditions = status.get("conditions") or ()
+    return (
+        status.get("phase"),
+        status.get("observedGeneration"),
+        frozenset((one.get("type"), one.get("status")) for one in conditions),
+    )
 
 
 def _cluster_field(key: Key) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import seconds_since
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
@@ -235,9 +235,8 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
 
 def since_transition(body: Object, kind: str, now: float) -> float:
     """Seconds since the last transition of a condition in the status; 0 if there is none."""
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    times = (one.get("lastTransitionTime") for one in conditions if one.get("type") == kind)
-    return seconds_since(next(times, None), now)
+    told = stored_conditions.find(body.get("status"), kind)
+    return seconds_since(told.get("lastTransitionTime"), now)
 
 
 def _member_record(metadata: Object) -> tuple[MemberRecord | None, str]:
@@ -281,8 +280,7 @@ def _container(status: Object, field: str, name: str) -> Object:
 
 def is_ready(status: Object) -> bool:
     """Whether the condition Ready is true, which pods and cert-manager's Certificates have."""
-    conditions = status.get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return stored_conditions.is_true(status, "Ready")
 
 
 def has_run(container: Object) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from etcd_operator.objects import termination_message
 from etcd_operator.timestamps import seconds, seconds_since
+from etcd_stateful import stored_conditions
 
 Object = Mapping[str, Any]
 
@@ -194,11 +195,11 @@ def _gated(pod: Object) -> str:
 
 
 def _unscheduled(status: Object) -> str:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            words = str(condition.get("message") or "no reason given")
-            return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
-    return ""
+    scheduled = stored_conditions.find(status, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return ""
+    words = str(scheduled.get("message") or "no reason given")
+    return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
 
 
 def is_image_missing(container: Object) -> bool:
@@ -213,11 +214,11 @@ def is_node_gone(status: Object) -> bool:
     Then the node that the volume is on no longer exists. A node that is cordoned, tainted or not
     ready would be rejected, and counted, for that reason instead.
     """
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            found = _ALL_NODES.match(str(condition.get("message") or ""))
-            return found is not None and int(found["all"]) == int(found["these"]) > 0
-    return False
+    scheduled = stored_conditions.find(status, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return False
+    found = _ALL_NODES.match(str(scheduled.get("message") or ""))
+    return found is not None and int(found["all"]) == int(found["these"]) > 0
 
 
 def _containers(status: Object) -> str:

@@ -21,7 +21,7 @@ from etcd_operator.kube.api import (
     Key,
 )
 from etcd_operator.kube.store import Owner, Store
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 
 
 def everything(store: Store) -> Iterator[Owner]:
@@ -46,9 +46,10 @@ def _seems_at_rest(store: Store, key: Key) -> bool:
 def _was_at_rest(body: Json) -> bool:
     """Whether nothing was progressing when its status was written, and its spec is unchanged."""
     status = body.get("status") or {}
-    at_rest = ("Progressing", "False")
-    return status.get("observedGeneration") == body["metadata"].get("generation") and any(
-        (one.get("type"), one.get("status")) == at_rest for one in status.get("conditions") or ()
+    progressing = stored_conditions.find(status, "Progressing").get("status")
+    return (
+        status.get("observedGeneration") == body["metadata"].get("generation")
+        and progressing == "False"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef, Source
@@ -39,8 +40,7 @@ def _source_of_restore(body: Mapping[str, Any]) -> Source | None:
 
 
 def _source_of_cluster(body: Mapping[str, Any]) -> Source | None:
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    serves = any((one["type"], one["status"]) == ("Available", "True") for one in conditions)
+    serves = stored_conditions.is_true(body.get("status"), "Available")
     if serves or "deletionTimestamp" in body["metadata"]:
         return None
     try:

@@ -7,11 +7,11 @@ once the status names it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import trial
@@ -316,8 +316,7 @@ def _failed(seen: ObservedBackup, job: Job) -> WriteStatus:
 def _waited(seen: ObservedBackup) -> str:
     """Why its pod had not started, from the last status: for a Job that exceeded its deadline,
     Kubernetes says nothing else."""
-    conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
-    told = next((one for one in conditions if one["type"] == "Complete"), {})
+    told = stored_conditions.find(seen.stored, "Complete")
     words = told.get("message") if told.get("reason") == "PodWaits" else ""
     return f"; {words}" if words else ""
 
@@ -348,9 +347,7 @@ def _wait(seen: ObservedBackup, run: Run) -> Step:
 def _said_before(seen: ObservedBackup) -> WriteStatus:
     """The status of a finished run stays. If `Complete` has reported another problem since, which
     is over now, it reports the end of the run again."""
-    stored = seen.stored
-    conditions: Sequence[Mapping[str, Any]] = stored.get("conditions") or ()
-    told = next((one for one in conditions if one["type"] == "Complete"), None)
+    stored, told = seen.stored, stored_conditions.find(seen.stored, "Complete")
     if told and stored.get("succeeded") is True and told["status"] != "True":
         size, revision = stored.get("size"), stored.get("etcdRevision")
         words = f"{stored.get('location')} holds {size} bytes, revision {revision}"

@@ -18,11 +18,11 @@ An existing cluster is touched only if the spec names its ID.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api import stores
 from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
@@ -148,11 +148,8 @@ def _is_told(body: Mapping[str, Any]) -> bool:
     """Whether `Complete` is about the present spec. If that was long ago, the restore is about to
     be given up, which must not depend on which object an operator looks at first."""
     generation = body["metadata"].get("generation")
-    conditions: Sequence[Mapping[str, Any]] = (body.get("status") or {}).get("conditions") or ()
-    return any(
-        (one["type"], one.get("observedGeneration")) == ("Complete", generation)
-        for one in conditions
-    )
+    told = stored_conditions.find(body.get("status"), "Complete")
+    return bool(told) and told.get("observedGeneration") == generation
 
 
 def description_run(restore: EtcdRestore) -> Run:
@@ -256,8 +253,7 @@ def _for_a_day(seen: ObservedRestore, said: WriteRestoreStatus) -> WriteRestoreS
 
     Only the reason has to stay the same. The message may change: the scheduler's message does
     whenever a node comes or goes."""
-    conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
-    told = next((one for one in conditions if one["type"] == "Complete"), {})
+    told = stored_conditions.find(seen.stored, "Complete")
     now = (said.reason, said.status, seen.restore.generation)
     before = (told.get("reason"), told.get("status"), told.get("observedGeneration"))
     if now != before or seen.waited < GIVE_UP_SECONDS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup.deletion import FINALIZER
 
@@ -67,8 +67,7 @@ def as_scheduled(
     if moment is None:
         return None
     status: Mapping[str, Any] = body.get("status") or {}
-    conditions = {one["type"]: one for one in status.get("conditions") or ()}
-    said: Mapping[str, Any] = conditions.get("Complete") or {}
+    said = stored_conditions.find(status, "Complete")
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
     return ScheduledBackup(
@@ -76,7 +75,7 @@ def as_scheduled(
         uid=str(metadata["uid"]),
         resource_version=str(metadata["resourceVersion"]),
         moment=moment,
-        state=_state(status, conditions),
+        state=_state(status),
         verified=bool(status.get("verified")),
         over=str(status.get("lastSuccessDate") or ""),
         location=str(status.get("location") or ""),
@@ -101,8 +100,8 @@ def _moment(schedule: EtcdBackupSchedule, name: str) -> int | None:
     return moment if naming.scheduled_backup(schedule.name, moment) == name else None
 
 
-def _state(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> State:
+def _state(status: Mapping[str, Any]) -> State:
     if status.get("succeeded") is True:
         return "stored"
-    refused = (conditions.get("Accepted") or {}).get("status") == "False"
+    refused = stored_conditions.find(status, "Accepted").get("status") == "False"
     return "failed" if refused or status.get("succeeded") is False else "running"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from etcd_stateful import stored_conditions
 from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.outcome import Progress, Stored, Verified
 from etcd_stateful.backup.plan import Run, WriteStatus
 from etcd_stateful.backup.restores import PASS_FAILED, WriteRestoreStatus
-from etcd_stateful.condition_times import with_times
+from etcd_stateful.stored_conditions import with_times
 
 LONGEST: Final = 2048
 
@@ -86,12 +87,11 @@ def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
 def _complete_still(body: Mapping[str, Any]) -> list[dict[str, str]]:
     """`Complete` as it is, for the present generation: `kubectl wait` compares generations, and
     would wait for ever after an edit that begins no other run."""
-    stored: Mapping[str, Any] = body.get("status") or {}
-    return [
-        _condition("Complete", one["status"], one.get("reason", ""), one.get("message", ""))
-        for one in stored.get("conditions") or ()
-        if one["type"] == "Complete"
-    ]
+    told = stored_conditions.find(body.get("status"), "Complete")
+    if not told:
+        return []
+    words = (str(told.get(key, "")) for key in ("reason", "message"))
+    return [_condition("Complete", told["status"], *words)]
 
 
 def of_restore(

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from etcd_stateful import certificates as needs
+from etcd_stateful import stored_conditions
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import LinkName
 from etcd_stateful.certificates import CertificateSpec, Role, as_issued, trust_of
@@ -212,17 +213,12 @@ def _in_words(leaf: _Leaf) -> str:
 
 
 def _not_ready(leaf: _Leaf) -> bool:
-    found = _condition(leaf.issued.certificate or {}, "Ready")
-    return found.get("status") == "False"
+    certificate = leaf.issued.certificate or {}
+    return stored_conditions.find(certificate.get("status"), "Ready").get("status") == "False"
 
 
 def _message(live: Live, kind: str) -> str:
-    return str(_condition(live, kind).get("message") or "")
-
-
-def _condition(live: Live, kind: str) -> dict[str, Any]:
-    conditions = (live.get("status") or {}).get("conditions") or ()
-    return next((dict(one) for one in conditions if one.get("type") == kind), {})
+    return str(stored_conditions.find(live.get("status"), kind).get("message") or "")
 
 
 def _of_link(seen: Observation, link: _Link) -> TakeCertificate | None:

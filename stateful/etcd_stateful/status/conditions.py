@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.condition_times import with_times
 from etcd_stateful.membership import issued, larger, links, switch
 from etcd_stateful.membership.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
@@ -27,6 +26,7 @@ from etcd_stateful.status.disruptions import drains_blocked
 from etcd_stateful.status.outcome import Condition, Outcome
 from etcd_stateful.status.serving import expected, not_serving, serving
 from etcd_stateful.status.transitions import recovering, scaling, upgrading
+from etcd_stateful.stored_conditions import with_times
 
 LONGEST: Final = 1024
 

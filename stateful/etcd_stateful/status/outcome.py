@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import RefusedCluster
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
@@ -18,7 +19,7 @@ _TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknow
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition without its timestamps, which `condition_times.with_times` adds."""
+    """A condition without its timestamps, which `stored_conditions.with_times` adds."""
 
     type: str
     status: Truth
@@ -62,20 +63,16 @@ class Outcome:
             return False
         paused = seen.cluster.paused or self.stored.get("controlPaused") is True
         same = self.stored.get("observedGeneration") == seen.cluster.generation
-        return (same or paused) and self._before(kind).get("status") == "True"
+        return (same or paused) and stored_conditions.is_true(self.stored, kind)
 
     def kept(self, kind: str) -> Condition | None:
         """This condition as it was last reported, with the generation of that time."""
-        before = self._before(kind)
+        before = stored_conditions.find(self.stored, kind)
         status: Truth | None = _TRUTHS.get(str(before.get("status")))
         if status is None:
             return None
         reason, message = str(before.get("reason", "")), str(before.get("message", ""))
         return Condition(kind, status, reason, message, before.get("observedGeneration"))
-
-    def _before(self, kind: str) -> Mapping[str, Any]:
-        conditions = self.stored.get("conditions") or ()
-        return next((one for one in conditions if one.get("type") == kind), {})
 
     @property
     def put_off(self) -> str:

@@ -1,9 +1,19 @@
-"""`lastTransitionTime` and `lastUpdateTime` of a condition."""
+"""The conditions in a status: one of them by its type, and its times."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+
+def find(status: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
+    """The condition of this type; empty if there is none."""
+    conditions: Iterable[Mapping[str, Any]] = (status or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == kind), {})
+
+
+def is_true(status: Mapping[str, Any] | None, kind: str) -> bool:
+    return bool(find(status, kind).get("status") == "True")
 
 
 def with_times(condition: Mapping[str, Any], before: Mapping[str, Any], now: str) -> dict[str, Any]:

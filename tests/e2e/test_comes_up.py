@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from harness.api import CLUSTERS, SLICES
+from harness.api import CLUSTERS, ROOT, SLICES
 from harness.clusters import Cluster, is_ready
 from harness.place import PLAINTEXT, Place
+from harness.release import WAITING, helm
 from harness.waiting import eventually
 
 NEWEST = "3.7.3"
 MEMBER_ID = "etcd.database.coreos.com/member-id"
+CHART = ROOT / "charts" / "etcd-cluster"
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, pytest.param(7, marks=pytest.mark.verify)])
@@ -100,6 +102,17 @@ def test_many_clusters_share_a_namespace(place: Place):
     assert len(identities) == len(clusters)
 
 
+def test_helm_waits_until_all_members_serve(place: Place):
+    """It took the cluster for ready as soon as it was applied."""
+    helm("install", "etcd", str(CHART), *WAITING, f"--namespace={place.namespace}")
+
+    cluster = place.cluster()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert {name: is_ready(pod) for name, pod in cluster.pods().items()} == {
+        f"etcd-{ordinal}": True for ordinal in range(3)
+    }
+
+
 def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str, **more: str) -> None:
     status, listed = cluster.status(), cluster.client.members()
     assert status["clusterID"] == listed.cluster_id == cluster.record()["clusterID"]
@@ -113,6 +126,7 @@ def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str, **
         "Available": "True",
         "Progressing": "False",
         "Degraded": "False",
+        "Ready": "True",
         **({"DrainsBlocked": "True"} if size == 1 else {}),
         **more,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from etcd_stateful import stored_conditions
@@ -214,8 +214,18 @@ def _with(
         one["type"]: with_times(
             one | {"observedGeneration": generation}, before.get(one["type"], {}), now
         )
-        for one in conditions
+        for one in [*conditions, *_ready(conditions)]
     }
     after = before | told
     ordered = [after[kind] for kind in sorted(after)]
     return status | {"observedGeneration": generation, "conditions": ordered}
+
+
+def _ready(conditions: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
+    """The condition Ready: `Complete` of a backup or a restore, `Scheduled` of a schedule, under
+    the name that Helm's `--wait`, Flux and other users of kstatus wait for. A suspended schedule is
+    as declared."""
+    for one in conditions:
+        if one["type"] in ("Complete", "Scheduled"):
+            status = "True" if one["reason"] == "Suspended" else one["status"]
+            yield {**one, "type": "Ready", "status": status}

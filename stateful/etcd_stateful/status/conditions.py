@@ -1,8 +1,9 @@
 """The conditions of an EtcdCluster, each computed by one pure function.
 
 `Available` is about clients and follows from the pods: a pod is Ready only while its etcd answers a
-linearizable read, so one Ready pod proves a quorum. Accepted, Available, Progressing and Degraded
-are always present; the others, as in coreos's status, only while they are true.
+linearizable read, so one Ready pod proves a quorum. Accepted, Available, Progressing, Degraded and
+Ready, which sums them up, are always present; the others, as in coreos's status, only while they
+are true.
 
 While the spec is refused, or the cluster is paused or cannot be observed, a condition that cannot
 be computed keeps its last value.
@@ -23,7 +24,7 @@ from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.status.disruptions import drains_blocked
-from etcd_stateful.status.outcome import Condition, Outcome
+from etcd_stateful.status.outcome import Condition, Outcome, Truth
 from etcd_stateful.status.serving import expected, not_serving, serving
 from etcd_stateful.status.transitions import recovering, scaling, upgrading
 from etcd_stateful.stored_conditions import with_times
@@ -165,6 +166,20 @@ _ALARM_PATTERN: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("
 _WHEN_LAST_ASKED: Final = ", when it was last asked"
 
 
+def ready(outcome: Outcome) -> Condition:
+    """Whether the cluster is as declared, and all its members serve. Its reason and message are
+    those of the first condition that says otherwise. Helm's `--wait`, Flux and other users of
+    kstatus wait for a condition of this name."""
+    at_best = {accepted: "SpecAccepted", progressing: "AsDeclared"}
+    at_best |= {available: "QuorumServes", degraded: "AllMembersServe"}
+    for compute, reason in at_best.items():
+        found = compute(outcome)
+        if found.reason != reason:
+            status: Truth = "Unknown" if found.status == "Unknown" else "False"
+            return Condition("Ready", status, found.reason, found.message)
+    return Condition("Ready", "True", "AsDeclared", "as declared, and all members serve")
+
+
 def blocked(outcome: Outcome) -> Condition | None:
     """Present only while the user has to act."""
     if isinstance(outcome.step, Hold) and outcome.step.reason != "Paused":
@@ -256,7 +271,7 @@ def _as_before(outcome: Outcome, kind: str) -> Condition | None:
     return replace(before, reason=outcome.step.reason, generation=None)
 
 
-_ALWAYS: Final = (accepted, available, progressing, degraded)
+_ALWAYS: Final = (accepted, available, progressing, degraded, ready)
 _WHILE_TRUE: Final = {
     "Recovering": recovering,
     "Scaling": scaling,

@@ -139,8 +139,8 @@ class Server:
             **options,
         )
 
-    def delete(self, name: str) -> None:
-        self._custom.delete_namespaced_custom_object(*self._place, "etcdclusters", name)
+    def delete(self, name: str, kind: str = "EtcdCluster") -> None:
+        self._custom.delete_namespaced_custom_object(*self._place, f"{kind.lower()}s", name)
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +195,15 @@ def test_manifests_from_tutorials_of_the_coreos_operator_are_accepted(
     taken = server.create(body)
 
     assert merged(taken["spec"], body["spec"]) == taken["spec"]
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_an_object_without_a_status_counted_as_ready(server: Server, kind: str) -> None:
+    """For Helm's `--wait` and Flux, which compare the generations if there is one to compare."""
+    made = server.create(manifest(kind, {"metadata": {"name": "unseen"}}), store=True)
+    server.delete("unseen", kind)
+
+    assert made["status"] == {"observedGeneration": -1}
 
 
 @pytest.fixture

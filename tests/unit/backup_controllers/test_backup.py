@@ -150,6 +150,7 @@ async def test_one_object_is_one_backup(world: World) -> None:
     assert status["location"] == "s3://mybucket/etcd.backup"
     assert status["reason"] == status["Reason"] == ""
     assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
+    assert world.condition("Ready") == {**world.condition(), "type": "Ready"}
     world.clock.now += 1e6
     calls = world.kube.calls.copy()
     assert await world.settle() is None
@@ -180,6 +181,7 @@ async def test_progress_is_shown_while_it_runs(world: World) -> None:
 
     assert world.status["progress"] == {"bytes": 10, "totalBytes": 100, "bytesPerSecond": 5}
     assert world.condition()["reason"] == "Running"
+    assert world.condition("Ready") == {**world.condition(), "type": "Ready"}
 
 
 async def test_progress_is_gone_when_it_is_over(world: World) -> None:

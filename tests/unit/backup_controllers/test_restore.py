@@ -126,6 +126,7 @@ async def test_a_deleted_cluster_is_recreated_from_the_recorded_spec(world: Worl
     assert await world.settle() is None
     assert world.status["succeeded"] is True
     assert "00000000000000ab" in world.condition()["message"]
+    assert {**world.condition(), "type": "Ready"} in world.status["conditions"]
 
 
 async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(

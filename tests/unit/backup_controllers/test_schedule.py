@@ -385,6 +385,7 @@ async def test_runs_during_a_suspension_are_missed_and_not_made_up_for(world: Wo
     await world.until("03:02:30")
     assert (world.backups(), world.status["missedRuns"]) == ([], 3)
     assert world.condition("Scheduled")["reason"] == "Suspended"
+    assert world.condition("Ready")["status"] == "True", "it is as declared"
     assert "nextScheduleTime" not in world.status
     world.declare()
     await world.until("03:02:59")
@@ -638,6 +639,7 @@ async def test_a_refusal_by_the_api_server_is_reported_and_retried(world: World)
 
     assert await world.settle() == REJECTED_SECONDS
     assert "exceeded quota" in world.condition("Scheduled")["message"]
+    assert world.condition("Ready") == {**world.condition("Scheduled"), "type": "Ready"}
     world.clock.now += REJECTED_SECONDS
     await world.settle()
     assert world.backups() == ["03:00"]

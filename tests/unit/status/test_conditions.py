@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -107,6 +108,7 @@ class TestAccepted:
             ),
             "Progressing": Condition("Progressing", "False", reason, "the spec is not accepted"),
             "Degraded": Condition("Degraded", "False", "NotFormed", "the cluster has not formed"),
+            "Ready": Condition("Ready", "False", reason, str(refused)),
         }
 
 
@@ -329,6 +331,59 @@ class TestDegraded:
         assert of(world, "Degraded").status == "True"
 
 
+class TestReady:
+    """Helm and Flux took every object for ready as soon as it was applied."""
+
+    def test_when_the_cluster_is_as_declared_and_all_members_serve(self) -> None:
+        assert of(formed(3), "Ready") == Condition(
+            "Ready", "True", "AsDeclared", "as declared, and all members serve"
+        )
+
+    def test_not_while_it_forms(self) -> None:
+        told = conditions(outcome(forming()))
+
+        assert told["Ready"] == replace(told["Progressing"], type="Ready", status="False")
+        assert told["Ready"].reason == "Waiting"
+
+    @pytest.mark.parametrize(
+        ("world", "reason"),
+        [
+            (one_down, "Waiting"),
+            (paused, "Paused"),
+            (held, "RetainedClaims"),
+        ],
+    )
+    def test_says_what_is_amiss(self, world: Callable[[], World], reason: str) -> None:
+        ready = of(world(), "Ready")
+
+        assert (ready.status, ready.reason) == ("False", reason)
+        assert ready.message in {one.message for one in all_conditions(outcome(world()))}
+
+    @pytest.mark.parametrize(("world", "kind"), [(one_down, "Degraded"), (all_down, "Available")])
+    def test_not_while_members_are_away_even_if_nothing_is_left_to_do(
+        self, world: Callable[[], World], kind: str
+    ) -> None:
+        told = conditions(Outcome(world().observe(), Settled()))
+
+        assert told["Ready"] == replace(told[kind], type="Ready", status="False")
+
+    def test_not_before_an_edit_is_carried_out(self) -> None:
+        world = formed(3)
+        world.edit(size=5)
+
+        assert (of(world, "Ready").status, of(world, "Ready").reason) == ("False", "Working")
+
+    def test_not_while_a_write_is_refused(self) -> None:
+        told = conditions(outcome(formed(3), failure="quota exceeded"))
+
+        assert told["Ready"] == Condition("Ready", "False", "StepFailed", "quota exceeded")
+
+    def test_unknown_when_nothing_could_be_observed(self) -> None:
+        assert conditions(Outcome(failure="internal error"))["Ready"] == Condition(
+            "Ready", "Unknown", "NotObserved", "the cluster could not be observed"
+        )
+
+
 class TestBlockedAndPaused:
     def test_neither_exists_at_rest(self) -> None:
         assert list(conditions(outcome(formed(3)))) == [
@@ -336,6 +391,7 @@ class TestBlockedAndPaused:
             "Available",
             "Progressing",
             "Degraded",
+            "Ready",
         ]
 
     def test_blocked_while_a_human_has_to_act(self) -> None:

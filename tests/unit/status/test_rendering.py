@@ -47,6 +47,7 @@ def test_the_whole_status_of_a_settled_cluster() -> None:
         "Available",
         "Progressing",
         "Degraded",
+        "Ready",
     ]
     assert found == {
         "observedGeneration": 1,

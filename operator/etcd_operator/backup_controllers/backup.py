@@ -282,7 +282,8 @@ class Backups:
     async def _note(self, body: Json, run: Run, job: str) -> None:
         """Records the Job before it is created. Otherwise nobody would know of it after an edit of
         the spec, and two Jobs could write under one name."""
-        told = status.render(body, run, WriteStatus("", ""), job=job, began="", now=self._now())
+        said = plan.starting(job)
+        told = status.render(body, run, said, job=job, began="", now=self._now())
         await self._write(body, told)
 
     async def _create(self, manifest: Json) -> None:

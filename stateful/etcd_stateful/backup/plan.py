@@ -333,7 +333,11 @@ def _running(job: Job) -> Step:
     if progress := job.progress:
         words = "the snapshot is being uploaded to the store"
         return WriteStatus("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
-    return WriteStatus("Starting", f"Job {job.name} is starting", "Unknown", after=PROGRESS_SECONDS)
+    return starting(job.name)
+
+
+def starting(job: str) -> WriteStatus:
+    return WriteStatus("Starting", f"Job {job} is starting", "Unknown", after=PROGRESS_SECONDS)
 
 
 def _wait(seen: ObservedBackup, run: Run) -> Step:

@@ -74,7 +74,7 @@ def render(
     conditions = [_accepted()]
     if said.reason:
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
-    elif run is None:
+    else:
         conditions += _complete_still(body)
     return _with(body, status, conditions, now)
 

@@ -172,6 +172,20 @@ async def test_the_job_gets_its_order_without_secrets(world: World) -> None:
     assert job["metadata"]["ownerReferences"][0]["uid"] == "uid-b"
 
 
+async def test_a_backup_counted_as_ready_between_the_note_of_its_job_and_the_next_pass(
+    world: World,
+) -> None:
+    """For Helm's `--wait` and Flux: its generation was observed, and there was no `Ready`."""
+    assert await world.backups.reconcile(KEY) == 0.0
+
+    assert world.status["observedGeneration"] == 1
+    assert world.condition("Ready")["status"] == "Unknown"
+    assert world.condition("Ready") == {**world.condition(), "type": "Ready"}
+    before = world.status
+    await world.settle()
+    assert world.status == before, "the next pass has nothing new to say"
+
+
 async def test_progress_is_shown_while_it_runs(world: World) -> None:
     await world.settle()
     world.run_pod()
@@ -327,6 +341,17 @@ async def test_kubectl_waited_for_ever_for_a_backup_that_was_edited_once_it_was_
     assert told["observedGeneration"] == world.status["observedGeneration"] == 2
     same = ("status", "reason", "message", "lastTransitionTime")
     assert [told[key] for key in same] == [before[key] for key in same]
+
+
+async def test_kubectl_waited_for_the_next_run_of_an_interval_that_was_edited(world: World) -> None:
+    policy = {"backupIntervalInSecond": 1000}
+    world.declare(backupPolicy=policy)
+    world.clock.now += 1000
+    await made(world)
+    world.declare(generation=2, backupPolicy=policy, deletionPolicy="Delete")
+    await world.settle()
+
+    assert world.condition()["observedGeneration"] == 2
 
 
 @pytest.mark.parametrize("succeeded", [True, False])

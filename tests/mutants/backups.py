@@ -257,6 +257,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/status.py",
+        'if one["reason"] == "Suspended" else one["status"]',
+        "",
+        "a backup counts as ready whatever became of it",
+    ),
+    Mutant(
+        "backup/status.py",
         'if one["type"] != "Complete" or not interrupted or said.status == "True":',
         "if True:",
         "a restore is never given up, as the API server fails now and then",

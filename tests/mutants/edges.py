@@ -191,6 +191,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "status/conditions.py",
+        '{accepted: "SpecAccepted", progressing: "AsDeclared"}',
+        '{accepted: "SpecAccepted"}',
+        "ready while members are still to be added",
+    ),
+    Mutant(
+        "status/conditions.py",
         "if outcome.refused and not outcome.has_formed:",
         "if outcome.refused:",
         "an edit that is refused takes a cluster that serves for gone",

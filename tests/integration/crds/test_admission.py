@@ -200,8 +200,8 @@ def test_manifests_from_tutorials_of_the_coreos_operator_are_accepted(
 @pytest.mark.parametrize("kind", GOOD)
 def test_an_object_without_a_status_counted_as_ready(server: Server, kind: str) -> None:
     """For Helm's `--wait` and Flux, which compare the generations if there is one to compare."""
-    made = server.create(manifest(kind, {"metadata": {"name": "unseen"}}), store=True)
-    server.delete("unseen", kind)
+    made = server.create(manifest(kind, {}), store=True)
+    server.delete("good", kind)
 
     assert made["status"] == {"observedGeneration": -1}
 

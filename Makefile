@@ -38,7 +38,7 @@ test-integration: venv ## Test with real etcd and a real kube-apiserver
 	@$(PYTHON) tests/tiers.py integration
 test-e2e: venv ## Test with real kubelets, containers, volumes and the chart
 	@$(PYTHON) tests/tiers.py e2e
-bench: venv install ## Measure speed and size; JSON report in build/bench
+bench: venv install test-tools ## Measure speed and size; JSON report in build/bench
 	@$(PYTHON) tests/bench/run.py
 comparison: venv install ## Compare with pods with random names; writes docs/comparison.md
 	@$(PYTHON) tests/comparison/compare.py
@@ -47,7 +47,7 @@ mutants: venv ## Seed bugs one at a time; shows which check catches which
 oldest: venv ## Test charts, CRDs and the operator's calls on the oldest supported Kubernetes and Helm
 	@$(PYTHON) tests/oldest/run.py
 verify: venv ## Run the long campaigns, on three nodes; their reports are checked in
-	@$(MAKE) --no-print-directory NODES=3 install
+	@$(MAKE) --no-print-directory NODES=3 install test-tools
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py

@@ -72,7 +72,8 @@ def _patient(*stage: Command) -> tuple[Command, ...]:
 UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))
 MODEL = Tier("model", (((*QUIETLY, "tests/model"),),))
 # Three nodes, for those of the e2e tier that drain them and switch them off.
-CLUSTER = Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),))
+_READY = ("make", "--no-print-directory", "NODES=3", "install", "test-tools")
+CLUSTER = Tier("cluster", ((_READY,),))
 E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")),))
 # What the model says of Kubernetes, held against the same cluster.
 TRACES = Tier("traces", (_patient(_integration("model/test_model_kube.py")),))

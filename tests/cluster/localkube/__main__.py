@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from localkube import operator_image, providers
+from localkube import binaries, operator_image, providers
 from localkube.cache import alone
 from localkube.install import install
 from localkube.shell import ClusterError, say
@@ -35,6 +35,7 @@ COMMANDS: dict[str, Callable[[], object]] = {
     "status": status,
     "images": images,
     "install": lambda: install(providers.choose().load_operator()),
+    "test-tools": binaries.link_test_tools,
     "image-context": operator_image.prepare_context,
     "image-buildah": operator_image.build_with_buildah,
 }

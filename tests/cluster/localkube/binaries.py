@@ -168,20 +168,31 @@ def build_all() -> None:
 
 
 def link_tools() -> None:
-    """Links the tools of users and tests into build/bin."""
+    """Links the tools of users into build/bin."""
     newest = etcd(etcd_versions()[-1])
     tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
-    tools["versitygw"] = versitygw() / "versitygw"
-    tools["azurite-blob"] = azurite() / "azurite-blob"
-    tools["cert-manager"] = cert_manager() / "cert-manager"
     for name in ("etcd", "etcdctl", "etcdutl"):
         tools[name] = newest / name
         tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}
+    _link(tools)
+
+
+def link_test_tools() -> None:
+    """Links what only tests need, and nobody who tries the operator should wait for."""
+    tools = {
+        "versitygw": versitygw() / "versitygw",
+        "azurite-blob": azurite() / "azurite-blob",
+        "cert-manager": cert_manager() / "cert-manager",
+    }
     for name in ("etcd", "etcdctl"):
         tools[f"{name}-{pinned('ETCD_BEFORE_IS')}"] = etcd_before() / name
+    _link(tools)
+    replace_link(BUILD / "cert-manager-crds", cert_manager() / "crds")
+
+
+def _link(tools: dict[str, Path]) -> None:
     for name, target in tools.items():
         replace_link(BUILD / "bin" / name, target)
-    replace_link(BUILD / "cert-manager-crds", cert_manager() / "crds")
 
 
 def replace_link(link: Path, target: Path) -> None:

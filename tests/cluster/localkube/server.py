@@ -54,7 +54,7 @@ class Server:
         name, *words = self.command
         program = BUILD / "bin" / name
         if not program.exists():
-            raise ClusterError(f"{program} is not there: run `make cluster` first")
+            raise ClusterError(f"{program} is not there: run `make test-tools` first")
         own = {**os.environ, **self.environment}
         with (self.folder / "log").open("ab") as out:
             self._process = subprocess.Popen(

@@ -26,7 +26,7 @@ class CertManager:
 
     def __init__(self, kube: Kube, log: Path) -> None:
         if not PROGRAM.exists():
-            pytest.skip(f"NOT RUN: needs {PROGRAM.relative_to(ROOT)}, which `make cluster` builds")
+            pytest.skip(f"NOT RUN: {PROGRAM.relative_to(ROOT)} is made by `make test-tools`")
         self._kube = kube
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None

@@ -17,9 +17,9 @@ from etcd_operator.timestamps import created, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
+from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress
 from etcd_stateful.backup.plan import DeleteJob, Job
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
@@ -94,6 +94,7 @@ class BackupJobs:
             state = "running"  # Kubernetes 1.30 does not wait for its pod to stop
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
+        ordered = _ordered(raw)
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -106,7 +107,8 @@ class BackupJobs:
             progress=await self._progress(newest) if newest and state == "running" else None,
             other_owner="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
-            store=_ordered(raw),
+            store=ordered.store if ordered else None,
+            expected=ordered.expected if ordered else "",
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 
@@ -165,12 +167,12 @@ def _with_cause(said: JobReport, pod: Any) -> JobReport:
     return JobReport(failure=replace(failure, reason="VerificationFailed", message=words))
 
 
-def _ordered(raw: Json) -> Place | None:
-    """The store in the Job's order; None if the order cannot be read."""
+def _ordered(raw: Json) -> Order | None:
+    """The Job's order; None if it cannot be read."""
     try:
         told = raw["spec"]["template"]["spec"]["containers"][0]["env"]
         said = {one["name"]: one.get("value", "") for one in told}
-        return orders.parse(said[orders.VARIABLE]).store
+        return orders.parse(said[orders.VARIABLE])
     except (KeyError, orders.BadOrder):
         return None
 

@@ -68,6 +68,9 @@ class Job:
     deleting: bool = False
     store: Store | None = None
     """The store in its order; None if the order cannot be read."""
+    expected: str = ""
+    """SHA-256 of the backup that a trial restore is of; empty for any other Job, and if the order
+    cannot be read."""
     unpullable: bool = False
     """It runs, but its pod cannot pull the operator image, and the operator now runs another."""
 
@@ -283,6 +286,9 @@ def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
 def _of_trial(seen: ObservedBackup, job: Job, stored: Stored, tried: Job) -> Step:
     if tried.other_owner or tried.deleting:
         return not_ours(tried)
+    if tried.expected not in ("", stored.sha256):
+        # The run's own Job was recreated since, and has stored another backup.
+        return DeleteJob.of(tried, "it is of an earlier backup of the same run")
     match tried.state:
         case "complete" if tried.said.proven:
             return _made(job, stored, tried.said.proven)

@@ -194,14 +194,25 @@ class TestThePasses:
     async def stored(self, **spec: Any) -> World:
         world = World()
         world.declare(verify="Restore", **spec)
+        if "backupPolicy" in spec:
+            await world.settle()
+            world.clock.now += 3600
         await world.settle()
         world.run_pod(message=outcome.serialise(MADE))
         world.end_job()
         await world.settle()
         return world
 
-    def end(self, world: World, message: str, *, container: str = "backup", code: int = 0) -> None:
-        job = world.kube.live(JOBS, VERIFICATION)
+    def end(
+        self,
+        world: World,
+        message: str,
+        *,
+        container: str = "backup",
+        code: int = 0,
+        name: str = VERIFICATION,
+    ) -> None:
+        job = world.kube.live(JOBS, name)
         ended = {"terminated": {"exitCode": code, "message": message}}
         kind = "containerStatuses" if container == "backup" else "initContainerStatuses"
         reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
@@ -239,6 +250,29 @@ class TestThePasses:
             "restored with etcd 3.7.3 and compared: revision 42, 12 keys"
             in (world.condition()["message"])
         )
+
+    @pytest.mark.parametrize("code", [0, 3])
+    async def test_the_trial_of_an_earlier_backup_of_the_run_was_taken_for_that_of_a_later_one(
+        self, code: int
+    ) -> None:
+        """A drain had deleted the ended pod of the backup, and with it its report. At an interval
+        the backup was made again, under another name, and counted as verified without a trial."""
+        world = await self.stored(backupPolicy={"backupIntervalInSecond": 3600})
+        job, trial_job = world.jobs()
+        failure = Failure("VerificationFailed", "it has 11 keys", final=True)
+        told = outcome.serialise(failure if code else PROVEN)
+        world.kube.remove(PODS, "default", "p1")
+        self.end(world, told, code=code, name=trial_job)
+        await world.settle()
+        again = replace(MADE, sha256="b" * 64)
+        world.run_pod(message=outcome.serialise(again), of=job)
+        world.end_job(of=job)
+        await world.settle()
+
+        assert "succeeded" not in world.status
+        assert world.condition()["reason"] == "Verifying"
+        [container] = world.kube.live(JOBS, trial_job)["spec"]["template"]["spec"]["containers"]
+        assert orders.parse(container["env"][0]["value"]).expected == again.sha256
 
     async def test_a_difference_is_a_condition(self) -> None:
         world = await self.stored()

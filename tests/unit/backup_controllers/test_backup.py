@@ -92,9 +92,11 @@ class World:
     def condition(self, kind: str = "Complete") -> Json:
         return next(one for one in self.status["conditions"] if one["type"] == kind)
 
-    def run_pod(self, *, name: str = "p1", message: str | None = None, code: int = 0) -> None:
-        """The newest Job's pod: running, or ended with a message."""
-        job = self.kube.live(JOBS, self.jobs()[-1])
+    def run_pod(
+        self, *, name: str = "p1", message: str | None = None, code: int = 0, of: str = ""
+    ) -> None:
+        """The pod of a Job, by default of the newest: running, or ended with a message."""
+        job = self.kube.live(JOBS, of or self.jobs()[-1])
         reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
         ended = {"terminated": {"exitCode": code, "message": message}}
         state = {"running": {}} if message is None else ended
@@ -120,8 +122,8 @@ class World:
         self.kube.remove(PODS, "default", name)
         self.kube.remove(JOBS, "default", job)
 
-    def end_job(self, kind: str = "Complete", **words: str) -> None:
-        job = self.kube.live(JOBS, self.jobs()[-1])
+    def end_job(self, kind: str = "Complete", of: str = "", **words: str) -> None:
+        job = self.kube.live(JOBS, of or self.jobs()[-1])
         job["status"] = {"conditions": [{"type": kind, "status": "True", **words}]}
         self.kube.put(JOBS, job)
 

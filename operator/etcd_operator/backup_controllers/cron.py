@@ -37,6 +37,9 @@ class Calendar:
             words = f"{str(error).lower()} in {cron[:60]!r}; write it as '0 3 * * *'"
             raise RefusedSchedule((Problem("spec.schedule", words),)) from None
         self._minutes = sorted(parsed.minutes)
+        if next(parsed, None) is None:
+            words = f"no day has both the date and the day of the week in {cron[:60]!r}"
+            raise RefusedSchedule((Problem("spec.schedule", words),))
 
     @property
     def period(self) -> int:

@@ -195,3 +195,20 @@ def test_an_invalid_cron_expression_is_refused_with_its_field(cron: str) -> None
 def test_an_invalid_time_zone_is_refused_with_its_field(zone: str) -> None:
     with pytest.raises(RefusedSchedule, match=r"spec\.timeZone: there is no time zone"):
         Calendar("* * * * *", zone)
+
+
+@pytest.mark.parametrize("cron", ["0 0 LW * */6", "0 0 */31 * 6#5"])
+def test_a_schedule_of_no_day_ended_each_pass_with_a_traceback(cron: str) -> None:
+    """The last working day is on no weekend, and the first of a month is no fifth Saturday."""
+    with pytest.raises(RefusedSchedule) as refused:
+        Calendar(cron, BERLIN)
+
+    words = f"no day has both the date and the day of the week in {cron!r}"
+    assert str(refused.value) == f"spec.schedule: {words}"
+
+
+def test_a_day_that_comes_once_in_forty_years_is_accepted() -> None:
+    """The fifth Monday of a February: 2100 is no leap year."""
+    calendar = Calendar("0 0 * 2 1#5", "UTC")
+
+    assert calendar.upcoming(at("2072-03-01T00:00")) == at("2112-02-29T00:00")

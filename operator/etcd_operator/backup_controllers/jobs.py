@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -42,8 +43,8 @@ async def ask_progress(address: str) -> Progress | None:
     try:
         async with asyncio.timeout(PROGRESS_SECONDS):
             reader, writer = await asyncio.open_connection(address, orders.PROGRESS_PORT)
-            line = await reader.readline()
-            writer.close()
+            with contextlib.closing(writer):
+                line = await reader.readline()
     except (OSError, ValueError):
         return None
     return outcome.parse_progress(line.decode(errors="replace"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from fakes import PLAINTEXT, FakeClock, FakeKube
 from worlds import body as cluster_body
 
+from etcd_operator.backup_controllers import jobs
 from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import (
     CLAIMS,
@@ -1296,3 +1298,23 @@ class TestAppliedAgain:
 
         assert world.jobs()
         assert "annotations" not in world.kube.live(ETCD_BACKUPS, "b")["metadata"]
+
+
+async def test_each_question_to_a_pod_that_hangs_left_a_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any pod with the labels of a backup could use up all file descriptors of the operator."""
+    closed = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        closed.set()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    monkeypatch.setattr(order, "PROGRESS_PORT", server.sockets[0].getsockname()[1])
+    monkeypatch.setattr(jobs, "PROGRESS_SECONDS", 0.02)
+    async with server:
+        assert await jobs.ask_progress("127.0.0.1") is None
+
+        await asyncio.wait_for(closed.wait(), 1)

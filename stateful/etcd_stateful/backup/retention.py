@@ -53,12 +53,12 @@ def decide(
     """
     leaving = sum(one.deleting for one in made)
     every = not_kept(retention, made, now)
-    going = [one for one in every if read.isdisjoint((one.name, one.location))]
+    going = [one for one in every if read.isdisjoint((one.name, one.location, one.unproven))]
     if not going or leaving >= MOST_LEAVING:
         return None
     one = min(going, key=lambda each: each.moment)
     finalizers = None
-    has_stored = one.state == "stored" or one.unproven
+    has_stored = one.state == "stored" or bool(one.unproven)
     if has_stored and not (one.keeps_stored or one.deletes_stored):
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)

@@ -29,8 +29,8 @@ class ScheduledBackup:
     location: str = ""
     cluster_id: str = ""
     """ID of the etcd cluster that was backed up."""
-    unproven: bool = False
-    """It has failed, and left a backup in the store that could not be proven."""
+    unproven: str = ""
+    """Location of a backup that it has left in the store, and that could not be proven."""
     words: str = ""
     """Its own message: `status.reason`, or else that of its condition `Complete`."""
     reason: str = ""
@@ -80,7 +80,7 @@ def as_scheduled(
         over=str(status.get("lastSuccessDate") or ""),
         location=str(status.get("location") or ""),
         cluster_id=str(status.get("clusterID") or ""),
-        unproven=bool(status.get("unproven")),
+        unproven=str(status.get("unproven") or ""),
         words=str(status.get("reason") or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),

@@ -409,9 +409,15 @@ class TestRetention:
 
         assert step == DeleteBackup(failed[0].name, failed[0].uid, "1", None)
 
+    def test_an_unproven_file_was_deleted_while_a_restore_read_it(self) -> None:
+        """It was all that was left, and was named by its place in status.unproven."""
+        failed = tuple(made(n, state="failed", unproven=f"s3://b/{n}") for n in range(10, 14))
+
+        assert retention.decide(Retention(1), failed, NOON, frozenset(["s3://b/10"])) is None
+
     def test_one_whose_trial_failed_takes_along_what_it_stored(self) -> None:
         """Full-size files stayed in the store for good, and nothing mentioned them."""
-        failed = tuple(made(n, state="failed", unproven=True) for n in range(10, 14))
+        failed = tuple(made(n, state="failed", unproven=f"s3://b/{n}") for n in range(10, 14))
         oldest = failed[0]
         step = retention.decide(Retention(1), failed, NOON)
         assert step == DeleteBackup(oldest.name, oldest.uid, "1", (FINALIZER,))

@@ -230,15 +230,19 @@ class Backup:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
         The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
-        OverwriteRefused if something that must stay has been stored there during the upload.
+        OverwriteRefused if something that must stay has been stored there during the upload, and
+        StoreFailed if the store does not say.
         """
         if self._order.stamped:
             await self._look_for_another(key)
             return
-        old = Whose(UNREADABLE)
-        with contextlib.suppress(StoreFailed):
-            await check_overwrite(self._order, self._sink, cluster_id)
+        await check_overwrite(self._order, self._sink, cluster_id)
+        try:
             old = await whose(self._sink, key)
+        except StoreFailed as error:
+            if not error.forbidden:
+                raise
+            old = Whose(UNREADABLE)
         if old.owner_uid is not None:
             own = self._order.owner_uid
             await self._mark(
@@ -249,10 +253,14 @@ class Backup:
 
     async def _look_for_another(self, key: str) -> None:
         """Raises Stopped if the key exists already. It contains the time to the second, but a copy
-        of this object may have begun in the same second. The next try gets another key."""
-        found = None
-        with contextlib.suppress(StoreFailed):
+        of this object may have begun in the same second. The next try gets another key. Raises
+        StoreFailed if the store does not say."""
+        try:
             found = await self._sink.size(key)
+        except StoreFailed as error:
+            if not error.forbidden:
+                raise
+            return
         if found is not None:
             words = f"{self._order.store.path_field}: there is a backup {key} already, of the same "
             words += "second: another EtcdBackup has the same path. Give each a path of its own"

@@ -217,6 +217,30 @@ async def test_a_backup_that_had_come_during_the_upload_was_replaced(
     assert (beside.owner_uid, beside.cluster_id) == ("uid-c", theirs)
 
 
+async def test_a_backup_that_had_come_during_the_upload_was_replaced_as_the_store_failed_just_then(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second look had no answer, and that was taken for a right that the credentials lack."""
+
+    async def down(*_: object) -> None:
+        raise StoreFailed(Failure("StoreUnreachable", "503"))
+
+    class Slow(Etcd):
+        async def snapshot(self, _: Member) -> AsyncIterator[bytes]:
+            yield self.data[:2048]
+            put(root, of(ANOTHERS, "uid-c"))
+            monkeypatch.setattr(Sink, "get", down)
+            yield self.data[2048:]
+
+    monkeypatch.setattr(process, "Source", Slow)
+    said = await backed_up(root)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("StoreUnreachable", False)
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).owner_uid == "uid-c"
+
+
 class Interrupting(Sink):
     """A store in which something else happens once the file is written."""
 

@@ -223,8 +223,9 @@ class Backups:
                     begun = await self._begin(body, backup)
                     await self._note(begun, run, job["metadata"]["name"])
                     await self._create(job)
-                case CreateTrialJob(run=run, stored=stored):
-                    await self._create(self._trial_job(backup, run, stored))
+                case CreateTrialJob(run=run, stored=stored, store=store):
+                    at = replace(backup, store=store)
+                    await self._create(self._trial_job(at, run, stored))
                 case CreateDeletionJob():
                     of, told = recorded_of(self._store, backup), body.get("status") or {}
                     job = deletion_job(backup, told, operator_image=image, cluster=of)

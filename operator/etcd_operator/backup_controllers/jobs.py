@@ -110,6 +110,7 @@ class BackupJobs:
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
             store=ordered.store if ordered else None,
             expected=ordered.expected if ordered else "",
+            measures=ordered.measure if ordered else True,
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 

@@ -71,6 +71,8 @@ class Job:
     expected: str = ""
     """SHA-256 of the backup that a trial restore is of; empty for any other Job, and if the order
     cannot be read."""
+    measures: bool = True
+    """Whether its order asks for what a trial restore is compared with."""
     unpullable: bool = False
     """It runs, but its pod cannot pull the operator image, and the operator now runs another."""
 
@@ -111,6 +113,8 @@ class CreateTrialJob:
 
     run: Run
     stored: Stored
+    store: Store
+    """Where the run's Job has stored it; the spec may name another by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +263,12 @@ def _complete(seen: ObservedBackup, run: Run, job: Job) -> Step:
     stored = job.said.stored
     if stored is None:
         return DeleteJob.of(job, "its pod is gone, and so is its report of what it stored")
-    if seen.backup.verify == "Restore":
-        return _try(seen, run, job, stored)
-    return _made(job, stored)
+    if seen.backup.verify != "Restore":
+        return _made(job, stored)
+    if not job.measures:
+        why = "spec.verify was edited while it ran, so it is not verified"
+        return _made(job, replace(stored, notes=(*stored.notes, why)))
+    return _try(seen, run, job, stored)
 
 
 def _made(job: Job, stored: Stored, proven: Verified | None = None) -> WriteStatus:
@@ -279,7 +286,7 @@ def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
         refused = replace(job, said=JobReport(failure=Failure("VerificationFailed", why)))
         return replace(_failed(seen, refused), unproven=stored)
     if tried is None:
-        return CreateTrialJob(run, stored)
+        return CreateTrialJob(run, stored, job.store or seen.backup.store)
     return _of_trial(seen, job, stored, tried)
 
 

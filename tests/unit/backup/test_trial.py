@@ -191,13 +191,17 @@ class TestTheJob:
 
 
 class TestThePasses:
-    async def stored(self, **spec: Any) -> World:
+    async def began(self, **spec: Any) -> World:
         world = World()
-        world.declare(verify="Restore", **spec)
+        world.declare(**({"verify": "Restore"} | spec))
         if "backupPolicy" in spec:
             await world.settle()
             world.clock.now += 3600
         await world.settle()
+        return world
+
+    async def stored(self, **spec: Any) -> World:
+        world = await self.began(**spec)
         world.run_pod(message=outcome.serialise(MADE))
         world.end_job()
         await world.settle()
@@ -273,6 +277,40 @@ class TestThePasses:
         assert world.condition()["reason"] == "Verifying"
         [container] = world.kube.live(JOBS, trial_job)["spec"]["template"]["spec"]["containers"]
         assert orders.parse(container["env"][0]["value"]).expected == again.sha256
+
+    async def test_an_edit_of_an_interval_sent_the_trial_to_a_store_without_the_backup(
+        self,
+    ) -> None:
+        """An edit of an interval takes effect with the next run, but the trial of this one looked
+        in the new bucket, and the backup failed (`VerificationFailed`)."""
+        interval = {"backupIntervalInSecond": 3600}
+        world = await self.began(backupPolicy=interval)
+        s3 = {"path": "other/etcd.backup", "awsSecret": "others"}
+        world.declare(generation=2, verify="Restore", backupPolicy=interval, s3=s3)
+        world.run_pod(message=outcome.serialise(MADE))
+        world.end_job()
+        await world.settle()
+
+        trial_job = world.kube.live(JOBS, world.jobs()[-1])
+        pod = trial_job["spec"]["template"]["spec"]
+        for container in (pod["initContainers"][0], *pod["containers"]):
+            store = orders.parse(container["env"][0]["value"]).store
+            assert (store.bucket, store.key, store.secret) == ("mybucket", MADE.key, "aws")
+        assert [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one] == ["aws"]
+
+    async def test_an_edit_of_an_interval_failed_a_backup_whose_keys_nobody_had_counted(
+        self,
+    ) -> None:
+        """`verify: Restore` came while the backup ran, which had nothing to compare with."""
+        interval = {"backupIntervalInSecond": 3600}
+        world = await self.began(verify="None", backupPolicy=interval)
+        world.declare(generation=2, verify="Restore", backupPolicy=interval)
+        world.run_pod(message=outcome.serialise(MADE))
+        world.end_job()
+        await world.settle()
+
+        assert world.status["succeeded"] is True
+        assert "verified" not in world.status
 
     async def test_a_difference_is_a_condition(self) -> None:
         world = await self.stored()

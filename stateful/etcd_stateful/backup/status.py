@@ -42,13 +42,13 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
         _condition("Accepted", "False", "InvalidSpec", problem),
         _condition("Complete", "False", "InvalidSpec", problem),
     ]
-    return _with(body, kept(body, _KEPT), conditions, now)
+    return _with_conditions(body, kept(body, _KEPT), conditions, now)
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
     """The status after a step that the API server refused, or that failed."""
     conditions = [_accepted(), _condition("Complete", "False", reason, words)]
-    return _with(body, kept(body, _KEPT), conditions, now)
+    return _with_conditions(body, kept(body, _KEPT), conditions, now)
 
 
 def render(
@@ -76,12 +76,12 @@ def render(
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
     else:
         conditions += _complete_still(body)
-    return _with(body, status, conditions, now)
+    return _with_conditions(body, status, conditions, now)
 
 
 def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
     """The status of an EtcdRestore that has succeeded. An edit changes nothing any more."""
-    return _with(body, dict(body.get("status") or {}), _complete_still(body), now)
+    return _with_conditions(body, dict(body.get("status") or {}), _complete_still(body), now)
 
 
 def _complete_still(body: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -107,7 +107,7 @@ def of_restore(
         if one.get("observedGeneration") == generation and (kept := _of_same_wait(one, said))
     ]
     conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
-    return _with({**body, "status": {"conditions": of_now}}, status, conditions, now)
+    return _with_conditions({**body, "status": {"conditions": of_now}}, status, conditions, now)
 
 
 def _of_same_wait(one: Mapping[str, Any], said: WriteRestoreStatus) -> Mapping[str, Any] | None:
@@ -132,7 +132,7 @@ def of_schedule(
     Args:
         said: type, status, reason and message of each condition that this pass has news of.
     """
-    return _with(body, status, [_condition(*one) for one in said], now)
+    return _with_conditions(body, status, [_condition(*one) for one in said], now)
 
 
 def kept(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _condition(kind: str, truth: str, reason: str, message: str) -> dict[str, st
     return {"type": kind, "status": truth, "reason": reason, "message": message[:LONGEST]}
 
 
-def _with(
+def _with_conditions(
     body: Mapping[str, Any], status: dict[str, Any], conditions: list[dict[str, str]], now: str
 ) -> dict[str, Any]:
     """The status with its conditions. Conditions that this pass has no news of stay."""

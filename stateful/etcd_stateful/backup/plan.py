@@ -184,7 +184,7 @@ def decide(seen: ObservedBackup) -> Step:
     """The next step. A running Job of an older spec is stopped before anything else."""
     run, job = seen.run, seen.job
     if seen.before and seen.before.state == "running" and not seen.before.other_owner:
-        return _end(seen.before)
+        return _stop_earlier(seen.before)
     if run is None:
         return _said_before(seen)
     if job is None:
@@ -251,7 +251,7 @@ def _begin(seen: ObservedBackup, run: Run) -> Step:
     return CreateJob(run)
 
 
-def _end(job: Job) -> Step:
+def _stop_earlier(job: Job) -> Step:
     if job.deleting:
         words = f"the pod of the previous Job {job.name} has to end first{held_by(job)}"
         return WriteStatus("Starting", words, after=PROGRESS_SECONDS)

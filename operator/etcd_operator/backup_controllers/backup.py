@@ -115,7 +115,7 @@ class Backups:
             backup = parse_backup(body)
         except RefusedBackup as refused:
             if deleting:
-                return await self._let_go(body)
+                return await self._release(body)
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
         return await (self._end if deleting else self._go_on)(body, backup)
@@ -165,7 +165,7 @@ class Backups:
         last, began = seconds(stored.get("lastRunDate")), created(body) or now
         return plan.due_run(backup, stored, last, began, now)
 
-    async def _let_go(self, body: Json) -> float | None:
+    async def _release(self, body: Json) -> float | None:
         off = deletion.finalizer_step(_finalizers(body), wanted=False)
         if off is not None:
             await self._finalize(body, off)
@@ -239,7 +239,7 @@ class Backups:
         except Rejected as error:
             if not (namespace_ends(error) and isinstance(step, CreateDeletionJob)):
                 raise
-            await self._let_go(body)
+            await self._release(body)
             return REJECTED_SECONDS
         return 0.0
 

@@ -186,7 +186,7 @@ class Schedules:
                     await self._create(schedule, moment)
                     return AGAIN_SECONDS
                 case DeleteBackup():
-                    await self._let_go(schedule, step)
+                    await self._delete_or_hand_over(schedule, step)
         except Conflict:
             return AGAIN_SECONDS
         return 0.0
@@ -219,7 +219,7 @@ class Schedules:
         await self._kube.create(ETCD_BACKUPS, manifest)
         log.info("created EtcdBackup %s", manifest["metadata"]["name"])
 
-    async def _let_go(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> None:
+    async def _delete_or_hand_over(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> None:
         where = (ETCD_BACKUPS, schedule.namespace, step.name)
         if step.finalizers is None:
             version = step.resource_version

@@ -98,12 +98,18 @@ class Backups:
         try:
             after = await self._pass(body)
         except Rejected as error:
-            return await self._refused(body, error)
+            return await self._refused(self._left(body), error)
         except Unavailable as error:
-            await self._not_done(body, error)
+            await self._not_done(self._left(body), error)
             raise
         self._forgive(key)
         return after
+
+    def _left(self, body: Json) -> Json:
+        """The object as a failed pass has left it: its status may name the Job that it was about to
+        create."""
+        left = self._store.get(ETCD_BACKUPS, *key_of(body))
+        return left if left and left["metadata"]["uid"] == body["metadata"]["uid"] else body
 
     def _forgive(self, key: Key) -> None:
         self._warned.pop(key, None)
@@ -283,6 +289,8 @@ class Backups:
     async def _note(self, body: Json, run: Run, job: str) -> None:
         """Records the Job before it is created. Otherwise nobody would know of it after an edit of
         the spec, and two Jobs could write under one name."""
+        if (body.get("status") or {}).get("job") == job:
+            return
         said = plan.starting(job)
         told = status.render(body, run, said, job=job, began="", now=self._now())
         await self._write(body, told)

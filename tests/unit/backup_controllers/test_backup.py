@@ -530,6 +530,22 @@ async def test_a_write_refused_by_the_api_server_is_reported(world: World) -> No
     assert await world.settle() == 30.0
 
     assert "exceeded quota" in world.condition()["message"]
+    assert world.condition("Ready") == {**world.condition(), "type": "Ready"}
+    world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
+    calls = world.kube.calls["apply EtcdBackup/status"]
+    await world.settle()
+    assert world.kube.calls["apply EtcdBackup/status"] == calls, "nothing has changed"
+
+
+async def test_the_report_that_a_job_could_not_be_created_forgot_which(world: World) -> None:
+    """It may have been created. After an edit, nobody knew of it, and two Jobs wrote one file."""
+    for _ in range(8):
+        world.kube.failures["create Job"] = [Unavailable("down")]
+        with pytest.raises(Unavailable):
+            await world.backups.reconcile(KEY)
+
+    assert "down" in world.condition()["message"]
+    assert world.status["job"] == "b-backup-g1"
 
 
 async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> None:

@@ -257,7 +257,7 @@ class Reconciler:
             case Declined(why=why):
                 return await self._declined(current, step, why)
             case TicketRefused(why=why):
-                return await self._fail(current, step, why, WAIT_SECONDS)
+                return await self._put_off(current, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
                 body, memory = current.body, current.memory
                 memory.step, memory.refusal = step, ""

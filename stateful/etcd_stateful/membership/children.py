@@ -24,6 +24,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.steps import (
     ApplyChild,
     IssueCertificate,
+    PushTicket,
     RotateAuthority,
     Step,
     TakeCertificate,
@@ -33,9 +34,10 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.objects import Live
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-Postponable = ApplyChild | TouchStatefulSet | _OfSecret
+Postponable = ApplyChild | TouchStatefulSet | PushTicket | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
+_TICKET: Final = "the start ticket of pod"
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -112,17 +114,22 @@ def name_of(step: Postponable) -> tuple[str, str]:
     """The key under which a failed write is kept in `Observation.put_off`."""
     if isinstance(step, _OfSecret):
         return CERTIFICATE, step.need.secret
+    if isinstance(step, PushTicket):
+        return _TICKET, step.pod
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
 
 
 def made_by(step: Postponable) -> Manifest:
+    """What was written, to tell whether it is the same write the next time."""
+    if isinstance(step, PushTicket):
+        return {"metadata": {}, "ticket": step.ticket}
     return step.manifest if isinstance(step, ApplyChild) else {"metadata": {}}
 
 
 def may_wait(seen: Observation, step: Step) -> bool:
     """Whether members do not depend on this write, so that nothing has to wait if it fails."""
-    if isinstance(step, TouchStatefulSet):
-        return True  # the controller retries by itself, later
+    if isinstance(step, TouchStatefulSet | PushTicket):
+        return True  # the controller retries by itself, later; a pod may wait for its ticket
     if isinstance(step, _OfSecret):
         return is_latched(seen) and _can_do_without(seen, step)
     if not isinstance(step, ApplyChild):
@@ -143,10 +150,10 @@ def may_touch(seen: Observation) -> bool:
     return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
-def is_put_off(seen: Observation, step: ApplyChild) -> bool:
+def is_put_off(seen: Observation, step: ApplyChild | PushTicket) -> bool:
     """Whether the same write has just failed, and may be retried later."""
-    before = seen.put_off.get((step.kind, step.name))
-    return before is not None and before.is_of(step.manifest) and may_wait(seen, step)
+    before = seen.put_off.get(name_of(step))
+    return before is not None and before.is_of(made_by(step)) and may_wait(seen, step)
 
 
 def put_off(seen: Observation) -> list[ApplyChild]:
@@ -167,7 +174,7 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    kinds = {CERTIFICATE, *([_TOUCH] if seen.stalled else [])}
+    kinds = {CERTIFICATE, _TICKET, *([_TOUCH] if seen.stalled else [])}
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import ledger, roster, version_first
+from etcd_stateful.membership import children, ledger, roster, version_first
 from etcd_stateful.membership.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
@@ -38,9 +38,16 @@ def hand_out(seen: Observation) -> Step | None:
         kept = ledger.pruned(seen)
         forgets = kept != recorded(seen)
         return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
-    steps = [step for pod in waiting if (step := _ticket(seen, pod))]
+    due = [step for pod in waiting if (step := _ticket(seen, pod))]
+    steps = [step for step in due if not _is_refused(seen, step)]
     # All claims first: once etcd runs in one pod, every pass takes longer, as it queries that etcd.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
+
+
+def _is_refused(seen: Observation, step: Step) -> bool:
+    """Whether the pod has just refused this ticket, for instance because its volume cannot be
+    written. That must not keep other pods from theirs, nor the cluster from anything else."""
+    return isinstance(step, PushTicket) and children.is_put_off(seen, step)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from dataclasses import replace
 
@@ -256,12 +257,22 @@ class TestConflict:
 class TestTicketRefused:
     async def test_is_reported_and_not_repeated_at_once(self, bench):
         bench.start.refusal = "this run has taken another ticket"
-        delays = []
+        push, pushed = bench.start.push, {}
+
+        async def counted(address, *rest):
+            pushed.setdefault(address, []).append(bench.clock.now)
+            return await push(address, *rest)
+
+        bench.start.push = counted
         for _ in range(12):
-            delays.append(await bench.once())
+            await bench.once()
             bench.nodes.turn()
+        await bench.rest(30)
         assert "taken another ticket" in bench.condition("Progressing")["message"]
-        assert delays[-1] >= requeue.WAIT_SECONDS
+        assert len(pushed) == 3
+        for times in pushed.values():
+            assert len(times) >= 4
+            assert all(b - a >= requeue.WAIT_SECONDS for a, b in itertools.pairwise(times))
 
 
 class TestUndone:

@@ -259,3 +259,55 @@ def _mirrored(stateful_set):
     etcd = {**pod["containers"][0], "image": "mirror/etcd:v3.7.1"}
     template = {**spec["template"], "spec": {**pod, "containers": [etcd]}}
     return {**stateful_set, "spec": {**spec, "template": template}}
+
+
+class TestTicketThatIsRefused:
+    """The volume of one pod cannot be written, so its `start` refuses the ticket each time."""
+
+    WORDS = "cannot write: /var/etcd/data: Permission denied"
+
+    def refused(self, bench, member):
+        bench.start.refusal, bench.start.refuses = self.WORDS, frozenset({member})
+
+    async def test_the_other_members_never_got_theirs(self, bench):
+        self.refused(bench, "a-0")
+        await live(bench, 30)
+
+        assert {ticket.member for ticket in bench.start.taken} == {"a-1", "a-2"}
+        assert bench.status["phase"] == "Running"
+        assert self.WORDS in bench.condition("Progressing")["message"]
+
+    async def test_the_size_could_not_be_set_back(self, settled):
+        self.refused(settled, "a-3")
+        body = settled.body
+        settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {**body["spec"], "size": 4}})
+        await live(settled, 20)
+        assert len(settled.etcd.listed) == 4
+        assert self.WORDS in settled.condition("Progressing")["message"]
+
+        body = settled.body
+        settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {**body["spec"], "size": 3}})
+        await live(settled, 30)
+
+        assert len(settled.etcd.listed) == 3
+        assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 3
+        assert "Permission denied" not in str(settled.status)
+
+    async def test_it_is_offered_now_and_then_and_taken_once_the_volume_can_be_written(
+        self, settled
+    ):
+        self.refused(settled, "a-3")
+        body = settled.body
+        settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {**body["spec"], "size": 4}})
+        await live(settled, 20)
+        settled.events.posted.clear()
+        asked = settled.start.asked
+        await live(settled, 60)
+        assert 10 <= settled.start.asked - asked <= 200
+
+        settled.start.refusal = ""
+        await live(settled, 30)
+
+        assert settled.status["phase"] == "Running"
+        assert settled.status["readyMembers"] == 4
+        assert "Permission denied" not in str(settled.status)

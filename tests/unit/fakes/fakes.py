@@ -309,6 +309,9 @@ class FakeStart:
     taken: list[Ticket] = field(default_factory=list)
     asked: int = 0
     refusal: str = ""
+    refuses: frozenset[str] = frozenset()
+    """The members whose tickets are refused; empty for all."""
+
     deaf: bool = False
     lose_receipt: bool = False
     on_ticket: Callable[[str, Ticket], None] = lambda *_: None
@@ -327,7 +330,7 @@ class FakeStart:
         answer = await self.ask(address, pod_uid, key)
         if answer.challenge != ticket.challenge:
             raise tickets.NoAnswer(f"{address}: another run")
-        if self.refusal:
+        if self.refusal and (not self.refuses or ticket.member in self.refuses):
             return Receipt(ticket.challenge, self.refusal)
         self.taken.append(ticket)
         del self.waiting[address]

@@ -298,6 +298,23 @@ def _in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     log.debug("kopf: %s: %r", context["message"], context.get("exception"))
 
 
+class _NoEssence(kopf.DiffBaseStorage):
+    """Keeps kopf from comparing each object with an earlier one, which no handler needs.
+
+    By default it copies the whole object for that, and parses an annotation that anyone may write.
+    If either fails, it logs a traceback and drops all events of the object for a while.
+    """
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
 def operator_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
@@ -306,6 +323,7 @@ def operator_settings() -> kopf.OperatorSettings:
     # kopf never adds this finalizer, because no handler needs one. As no object has it, kopf never
     # removes it either.
     settings.persistence.finalizer = f"{naming.GROUP}/not-in-use"
+    settings.persistence.diffbase_storage = _NoEssence()
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 10.0
     settings.networking.error_backoffs = _Delays()

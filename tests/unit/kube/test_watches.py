@@ -378,6 +378,15 @@ def test_the_api_server_filters_out_secrets_and_pods_of_others():
     assert settings.scanning.disabled
 
 
+async def test_an_annotation_of_kopf_hid_every_event_of_its_object(api, watches, told, caplog):
+    """kopf parsed it, failed, logged a traceback, and dropped the events."""
+    await until(lambda: PODS_PATH in api.streams)
+    api.tell("ADDED", pod(11, annotations={"kopf.zalando.org/last-handled-configuration": "{"}))
+    await until(lambda: told, 2)
+
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_nothing_is_registered_with_kopf_at_import():
     assert not kopf.get_default_registry()._watching.get_all_handlers()
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -28,3 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden", default=False))
+
+
+@pytest.fixture
+def own_limits() -> Iterator[None]:
+    """Puts back what `accept_deep_json` changes for the whole process."""
+    depth, stack = sys.getrecursionlimit(), threading.stack_size()
+    yield
+    sys.setrecursionlimit(depth)
+    threading.stack_size(stack)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 
 import pytest
@@ -14,6 +15,8 @@ from etcd_operator.telemetry.metrics import Metrics
 from localkube.server import free_port
 
 KEY = ("ns", "a")
+
+pytestmark = pytest.mark.usefixtures("own_limits")
 
 
 class Parts:
@@ -447,6 +450,21 @@ async def test_a_failed_connection_to_kubernetes_is_logged_in_one_line(monkeypat
     assert line.getMessage().startswith("cannot connect to Kubernetes: ")
     assert "\n" not in line.getMessage()
     assert line.exc_info is None
+
+
+async def test_a_deeply_nested_object_could_not_be_parsed(monkeypatch):
+    parsed = []
+
+    async def connect(**_):
+        text = "[" * 10_000 + "]" * 10_000
+        parsed.append(json.loads(text))
+        parsed.append(await asyncio.to_thread(json.loads, text))
+        raise run.NotConfigured("enough")
+
+    monkeypatch.setattr(run.Client, "connect", connect)
+
+    assert await run.operate(Settings()) == 2
+    assert len(parsed) == 2
 
 
 def leader(task):

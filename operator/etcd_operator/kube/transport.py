@@ -12,6 +12,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
+import threading
 import weakref
 from collections.abc import AsyncIterator, MutableMapping
 from typing import NamedTuple, Self
@@ -34,6 +36,14 @@ CUT_SECONDS = 0.01
 """Sockets that were shut down are closed after a few iterations of the event loop."""
 
 JSON = "application/json"
+
+DEEPEST = 11_000
+"""How deep Python may recurse. The API server takes objects of 10000 levels, whose managedFields
+anyone may write who may write the object, and a LIST wraps them. Python gives up at 1000, and one
+such object would keep the operator from listing any other."""
+
+STACK_BYTES = 8 * 1024 * 1024
+"""The stack of a thread: several times as much as so many levels need."""
 
 
 class NotConfigured(Exception):
@@ -192,6 +202,12 @@ async def _load_kubeconfig(file: str | None, configuration: Configuration) -> No
     await load_kube_config(  # type: ignore[no-untyped-call]
         config_file=file, client_configuration=configuration
     )
+
+
+def accept_deep_json() -> None:
+    """Lets this process, and the threads that it starts, parse whatever the API server sends."""
+    sys.setrecursionlimit(DEEPEST)
+    threading.stack_size(STACK_BYTES)
 
 
 def retry_after(header: str | None) -> float | None:

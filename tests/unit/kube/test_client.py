@@ -238,6 +238,18 @@ async def test_a_response_that_was_not_a_list_ended_the_operator(client, server,
         await client.list(PODS, None)
 
 
+@pytest.mark.usefixtures("deep_json")
+async def test_one_object_with_deep_managed_fields_prevented_every_list(client, server):
+    """Anyone who may write an object may write these, as deep as the API server reads."""
+    depth = 9_990
+    fields = '{"f:a":' * depth + "{}" + "}" * depth
+    metadata = f'{{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}]}}'
+    server.will(f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{{"metadata": {metadata}}}]}}')
+
+    [found] = await client.list(PODS, None)
+    assert found["metadata"]["name"] == "a"
+
+
 async def test_a_list_starts_over_when_its_pages_expire(client, server):
     server.will(page(["a"], 20, "token"))
     server.refuses(410, "Expired")

@@ -387,6 +387,19 @@ async def test_an_annotation_of_kopf_hid_every_event_of_its_object(api, watches,
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.usefixtures("deep_json")
+async def test_one_object_with_deep_managed_fields_ended_all_watches(api, watches, told, caplog):
+    await until(lambda: PODS_PATH in api.streams)
+    fields = {}
+    for _ in range(9_900):
+        fields = {"f:a": fields}
+    api.tell("ADDED", pod(11, managedFields=[{"fieldsV1": fields}]))
+    api.tell("ADDED", pod(12, "a-1"))
+    await until(lambda: len(told) == 2, 2)
+
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_nothing_is_registered_with_kopf_at_import():
     assert not kopf.get_default_registry()._watching.get_all_handlers()
 

@@ -244,7 +244,9 @@ async def test_one_object_with_deep_managed_fields_prevented_every_list(client, 
     depth = 9_990
     fields = '{"f:a":' * depth + "{}" + "}" * depth
     metadata = f'{{"name": "a", "managedFields": [{{"fieldsV1": {fields}}}]}}'
-    server.will(f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{{"metadata": {metadata}}}]}}')
+    server.will(
+        f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{{"metadata": {metadata}}}]}}'
+    )
 
     [found] = await client.list(PODS, None)
     assert found["metadata"]["name"] == "a"

@@ -126,6 +126,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "planner._unknown_members": "members at other hosts: tests/unit",
     "children._to_be_gone": "foreground deletion of a child: tests/unit",
     "grow._held_by_budget": "a budget that is refused: tests/unit/membership/test_put_off.py",
+    "learner._held_by_alarm": "a hash that is missing: tests/unit/membership/test_alarms.py",
     "learner._held_by_budget": "a budget that is refused: tests/unit/membership/test_put_off.py",
     "leftovers._discard": "claims of a deleted cluster: tests/unit",
     "leftovers._nothing_to_adopt": "claims of a deleted cluster: tests/unit",

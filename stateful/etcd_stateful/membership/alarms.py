@@ -5,6 +5,8 @@ If it cannot be told which data is right, the user has to decide. No pod is read
 
 from __future__ import annotations
 
+from collections import Counter
+
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
 from etcd_stateful.membership.observation import Observation
@@ -68,6 +70,15 @@ def _uncompared(seen: Observation) -> list[roster.Seat]:
     voters = roster.voters(seen)
     unknown = [seat for seat in voters if seat.answers and seat.ordinal not in seen.hashes]
     return unknown if len(voters) > 1 else []
+
+
+def is_undecided(seen: Observation) -> bool:
+    """Whether CORRUPT is raised, and no majority of the voters is known to have the same data.
+    Nobody may join or leave the voters then, or the size alone would decide which data is kept: a
+    new member has a copy of the leader's."""
+    voters = roster.voters(seen)
+    most = max(Counter(_hashes(seen)).values(), default=0)
+    return is_corrupt(seen) and len(voters) > 1 and most <= len(voters) // 2
 
 
 def undecided(seen: Observation) -> Step | None:

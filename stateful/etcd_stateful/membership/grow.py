@@ -6,7 +6,18 @@ all new pods are created at once and wait in `start` -> MemberAddLearner, lowest
 
 from __future__ import annotations
 
-from etcd_stateful.membership import budget, changes, larger, links, retries, roll, roster, upgrade
+from etcd_stateful.membership import (
+    alarms,
+    budget,
+    changes,
+    larger,
+    links,
+    retries,
+    roll,
+    roster,
+    upgrade,
+)
+from etcd_stateful.membership.loss import is_outvoted
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
@@ -15,6 +26,8 @@ from etcd_stateful.observed.pods import Pod
 
 def add_lowest(seen: Observation) -> Step | None:
     """Adds a learner at the lowest vacant ordinal that can have one (I2)."""
+    if alarms.is_undecided(seen):
+        return None
     if candidates := _candidates(seen):
         due = [seat for seat in candidates if _is_due(seen, seat)]
         return _add(seen, due[0]) if due else _pause(candidates[0])
@@ -96,12 +109,21 @@ def _add(seen: Observation, seat: Seat) -> Step:
         return Wait(
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
-    if held := _held_by_budget(seen, seat):
+    if held := _held_by_budget(seen, seat) or _copy_of_another(seen, seat):
         return held
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
     others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
     other_urls = tuple(sorted(others))
     return changes.request(seen, lambda asked: MemberAddLearner(asked, url, words, other_urls))
+
+
+def _copy_of_another(seen: Observation, seat: Seat) -> Step | None:
+    """Moves leadership away from a member that the majority contradicts: the new one copies the
+    leader's data."""
+    leads = next((one for one in roster.voters(seen) if one.leads), None)
+    if leads is None or not is_outvoted(seen, leads.ordinal):
+        return None
+    return changes.hand_over(seen, leads, f"{seat.name} is to copy data that most members have")
 
 
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import budget, changes, replace, roster
+from etcd_stateful.membership import alarms, budget, changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roll import CRASH_SECONDS
@@ -33,7 +33,8 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    if _is_ready(seen, seat) and budget.protects(seen, _listed(seen)):
+    may_vote = budget.protects(seen, _listed(seen)) and not alarms.is_undecided(seen)
+    if may_vote and _is_ready(seen, seat):
         return _promote(seen, seat.name, seat.member)
     why = _why_too_slow(seen, seat)
     return changes.remove(seen, seat, why) if why else None
@@ -44,6 +45,8 @@ def in_flight(seen: Observation) -> Step | None:
     seat = roster.learner(seen)
     if seat is None:
         return None
+    if alarms.is_undecided(seen):
+        return alarms.undecided(seen) or _held_by_alarm(seat)
     if _is_ready(seen, seat):
         return _held_by_budget(seat)
     if seat.pod and seat.pod.trouble:
@@ -53,6 +56,14 @@ def in_flight(seen: Observation) -> Step | None:
 
 def _held_by_budget(seat: Seat) -> Wait:
     return Wait(f"the PodDisruptionBudget to be raised, before learner {seat.name} may vote")
+
+
+def _held_by_alarm(seat: Seat) -> Wait:
+    return Wait(
+        f"the members' data to be compared, before learner {seat.name} may vote: etcd has raised "
+        "the alarm CORRUPT",
+        soon=True,
+    )
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:

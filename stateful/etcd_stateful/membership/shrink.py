@@ -7,7 +7,7 @@ The next removal does not wait for the pod and claim of the last: that member is
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, grow, roster
+from etcd_stateful.membership import alarms, changes, grow, roster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, Wait
 
@@ -15,7 +15,7 @@ from etcd_stateful.membership.steps import Step, Wait
 def remove_highest(seen: Observation) -> Step | None:
     """Removes the voter of the highest ordinal, if the others keep a quorum (I1)."""
     size, voters = seen.cluster.size, roster.voters(seen)
-    if not voters or voters[-1].ordinal < size:
+    if not voters or voters[-1].ordinal < size or alarms.is_undecided(seen):
         return None
     top = voters[-1]
     if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):

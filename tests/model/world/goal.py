@@ -12,6 +12,7 @@ from model.world import goal_recovery, tables
 from model.world.state import (
     CRASH,
     DATABASE,
+    DIFFERENT,
     ETCD,
     IMAGE,
     LOG,
@@ -116,6 +117,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,
         "ClaimUnrecorded": _unrecorded(state),
+        "DataDiffers": _contradict(state),
         "DataDamaged": not is_formed(state) and _damaged(state),
         "ClaimDeleted": not is_formed(state),
         "SplitBrain": _never_formed(state) or state.told != state.etcd.cluster,
@@ -173,6 +175,15 @@ def _unrecorded(state: State) -> bool:
 def _damaged(state: State) -> bool:
     found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
     return any(one is not None and one.harm in (LOG, DATABASE) for one in found)
+
+
+def _contradict(state: State) -> bool:
+    """The alarm is raised, and no majority of the voters has the same data."""
+    every = voters(state)
+    found = [content_of(state, one.ordinal) for one in every]
+    differ = sum(one is not None and one.harm == DIFFERENT for one in found)
+    most = max(differ, len(every) - differ)
+    return state.etcd is not None and bool(state.etcd.alarms) and most < quorum(len(every))
 
 
 def _unrecorded_loss(state: State) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from space_world import full
 from views import seat, without_status
-from worlds import World, drive, formed, labels
+from worlds import World, drive, formed, labels, until
 
 from etcd_stateful.membership import alarms
 from etcd_stateful.membership.planner import decide
@@ -59,14 +59,13 @@ def test_two_of_five_that_differ_are_replaced_one_after_the_other() -> None:
     assert len(world.etcd.voters) == 5
 
 
-@pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
 def test_the_member_that_differed_stayed_after_a_human_deleted_the_blamed_one(
-    size: int, storage: dict
+    storage: dict,
 ) -> None:
     """The alarm was disarmed once the member that it blamed was gone. After that nobody compared
     hashes."""
-    world = corrupt(size, 1, blamed=0, **storage)
+    world = corrupt(5, 1, blamed=0, **storage)
     wrong = world.data(1).member_id
     world.empty(0)
 
@@ -74,7 +73,7 @@ def test_the_member_that_differed_stayed_after_a_human_deleted_the_blamed_one(
 
     assert wrong not in world.etcd.members
     assert world.etcd.alarms == []
-    assert len(world.etcd.voters) == size
+    assert len(world.etcd.voters) == 5
 
 
 def test_the_member_that_differs_is_removed_before_a_witness_whose_claim_is_deleted() -> None:
@@ -128,6 +127,110 @@ def test_no_tie_is_reported_before_every_member_has_sent_its_hash() -> None:
 
     assert isinstance(decide(replace(seen, hashes={0: 7, 2: 1, 3: 1})), Wait)
     assert alarms.undecided(replace(without_status(seen, 1), hashes={0: 7, 2: 1, 3: 1})) is None
+
+
+class TestWithoutAMajority:
+    """A new member copies the leader's data. It is no witness, but it made a majority."""
+
+    def contradicting(self) -> World:
+        """Two members with different data, and the third has lost its own."""
+        world = formed(3)
+        world.empty(2)
+        until(world, "add c-2")
+        seats = {world.seat(one): one for one in world.etcd.members}
+        world.etcd.differing = {seats[1]: 7}
+        world.etcd.alarms = [Alarm("CORRUPT", seats[0])]
+        world.history.clear()
+        return world
+
+    @pytest.mark.parametrize("leads", [0, 1])
+    def test_the_copy_of_one_member_outvoted_the_other(self, leads: int) -> None:
+        world = self.contradicting()
+        world.etcd.leader = world.member_at(leads).member_id
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "the same data: c-0 against c-1." in rest.message
+        assert world.history == []
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_a_human_deleted_the_only_witness(self, storage: dict) -> None:
+        world = corrupt(3, 1, blamed=0, **storage)
+        world.empty(0)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "the same data: c-1 against c-2." in rest.message
+        assert {1, 2} <= {world.seat(one) for one in world.etcd.voters}
+
+    def test_a_learner_does_not_get_a_vote(self) -> None:
+        world = self.contradicting()
+        alarms, world.etcd.alarms = world.etcd.alarms, []
+        until(world, "promote c-2")
+        world.etcd.alarms = alarms
+        world.history.clear()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "the same data: c-0 against c-1." in rest.message
+        assert world.history == []
+
+    def test_a_learner_waits_for_hashes_that_are_missing(self) -> None:
+        world = formed(2)
+        world.edit(size=3)
+        until(world, "promote c-2")
+        world.etcd.alarms = [Alarm("CORRUPT", min(world.etcd.members))]
+        seen = world.observe()
+
+        step = decide(replace(seen, hashes={0: 1}))
+        silent = decide(replace(without_status(seen, 1), hashes={0: 1}))
+
+        assert step == Wait("the data of c-1 to be compared: etcd has raised the alarm CORRUPT")
+        assert silent == Wait(
+            "the members' data to be compared, before learner c-2 may vote: etcd has raised the "
+            "alarm CORRUPT",
+            soon=True,
+        )
+
+    @pytest.mark.parametrize(("size", "edited"), [(2, 3), (2, 1), (4, 3), (4, 5)])
+    def test_an_edit_of_the_size_decided_which_data_is_kept(self, size: int, edited: int) -> None:
+        world = corrupt(size, *range(size // 2), blamed=0)
+        world.edit(size=edited)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "DataDiffers"
+        assert len(world.etcd.voters) == size
+
+    def test_the_size_is_followed_once_they_agree(self) -> None:
+        world = self.contradicting()
+        drive(world)
+        world.etcd.differing.clear()
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 3
+
+    def test_members_did_not_copy_the_leader_whom_the_others_contradict(self) -> None:
+        """Two of five are away, and then their copies would have been a tie."""
+        world = corrupt(5, 1, blamed=1)
+        world.etcd.leader = world.member_at(1).member_id
+        for ordinal in (3, 4):
+            world.etcd.remove(world.member_at(ordinal).member_id)
+            world.empty(ordinal)
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 5
+        assert not world.etcd.differing.keys() & world.etcd.members
+
+    def test_the_only_member_is_no_contradiction(self) -> None:
+        world = corrupt(1, blamed=0)
+        world.edit(size=3)
+
+        assert drive(world) == Settled()
 
 
 class TestDisarm:

@@ -99,6 +99,8 @@ class Etcd:
         self.added += 1
         member = identity.member_id([url], f"added-{self.added}")
         self.members[member] = Member(member, "", (url, *others), learner=True)
+        if self.leader in self.differing:
+            self.differing[member] = self.differing[self.leader]  # it copies the leader's data
 
     def update(self, member: int, urls: tuple[str, ...]) -> None:
         refuse(member not in self.members, "member not found")

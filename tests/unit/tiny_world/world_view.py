@@ -33,7 +33,8 @@ def observe(world: World) -> Observation:
     status = world.body["status"].get("clusterID")
     view, statuses = _answers(world)
     etcd = world.etcds[view.cluster_id] if view else Etcd()
-    hashed = {one: etcd.differing.get(said.member_id, 1) for one, said in statuses.items()}
+    voters = {one: said.member_id for one, said in statuses.items() if not said.learner}
+    hashed = {one: etcd.differing.get(member, 1) for one, member in voters.items()}
     seen = Observation(
         cluster=found,
         secret=_seen_secret(world),

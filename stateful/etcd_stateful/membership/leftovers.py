@@ -7,7 +7,7 @@ or to discard it.
 
 from __future__ import annotations
 
-from etcd_stateful.membership import replicas
+from etcd_stateful.membership import replicas, roll, roster
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim
@@ -69,10 +69,18 @@ def delete_claims_of_removed(seen: Observation) -> Step | None:
 
 
 def claim_in_the_way(seen: Observation) -> Step | None:
-    """Waits for the claim that keeps the cluster from growing (`replicas`)."""
+    """Waits for the claim that keeps the cluster from growing (`replicas`). Asked last: something
+    may keep it for ever."""
     ordinal = replicas.in_the_way(seen)
     claim = seen.claim(ordinal) if ordinal is not None and ordinal < seen.cluster.size else None
     return Wait(f"claim {claim.name} to be gone") if claim else None
+
+
+def claim_of_a_third_member(seen: Observation) -> Step | None:
+    """The same, while there are too few members to spare one. Asked before pods are restarted: that
+    would be an outage now, and none once the cluster has grown."""
+    few = len(roster.voters(seen)) < roll.SPARING
+    return claim_in_the_way(seen) if few else None
 
 
 def surplus_pods(seen: Observation) -> Step | None:

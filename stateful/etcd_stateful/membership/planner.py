@@ -349,7 +349,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.undecided,
     awaited.unserving_pod,
     blocked.first_quorum,
-    leftovers.claim_in_the_way,
+    leftovers.claim_of_a_third_member,
     # All members serve: now one may be restarted (I8), and less urgent work is done.
     switch.update_peer_urls,
     _Edits(roll.next_pod),
@@ -373,6 +373,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     authentication.why_not_applied,
     larger.not_expanded,
     children.being_deleted,
+    leftovers.claim_in_the_way,
     leftovers.surplus_pods,
     space.running_backup,
     roll.unobserved_edit,

@@ -335,6 +335,30 @@ class TestClaimsLeftBehind:
         assert drive(world) == Settled()
         assert len(world.etcd.voters) == 5
 
+    @pytest.mark.parametrize(
+        "edit", [{"version": "3.7.2"}, {"pod": {"labels": {"a": "1"}}}], ids=["version", "pod"]
+    )
+    def test_one_that_stayed_kept_every_other_edit_away(self, edit: dict) -> None:
+        world = self.stuck()
+        before = {one.uid for one in world.pods.values()}
+        world.edit(**edit)
+
+        assert drive(world) == Wait("claim data-c-4 to be gone")
+
+        assert not before & {one.uid for one in world.pods.values()}
+        assert world.record.before == ""
+
+    def test_it_is_waited_for_if_no_member_can_be_spared(self) -> None:
+        """A restart would be an outage, which the third member spares the clients."""
+        world = grown(3, 2)
+        world.apply(until(world, "delete data-c-2"))
+        world.stuck_claims.add(2)
+        world.edit(size=3, pod={"labels": {"a": "1"}})
+
+        assert drive(world) == Wait("claim data-c-2 to be gone")
+        world.stuck_claims.clear()
+        assert drive(world) == Settled()
+
     def test_one_that_stayed_kept_a_deleted_stateful_set_away(self) -> None:
         """The node of its pod was off, so the pod stayed too, of a StatefulSet that was gone. The
         other members had all their data, and no pods."""

@@ -62,7 +62,16 @@ def reclaim_for_writes(seen: Observation) -> Step | None:
     """`reclaim` while etcd refuses writes. Asked before everything that may wait long for something
     else, such as a pod that no node has room for. Not while data differs: that comes first."""
     others = any(alarm.kind != "NOSPACE" for alarm in seen.alarms)
-    return reclaim(seen) if is_full(seen) and not others else None
+    return reclaim(seen) if is_full(seen) and not (others or _is_copied(seen)) else None
+
+
+def _is_copied(seen: Observation) -> bool:
+    """Whether a learner runs that has yet to catch up. The leader may be sending it the whole file,
+    and a defragmentation would wait for that."""
+    seat = roster.learner(seen)
+    if seat is None or seat.pod is None or roster.has_caught_up(seen, seat):
+        return False
+    return seat.pod.runs_etcd and not seat.pod.is_stuck
 
 
 def running_backup(seen: Observation) -> Step | None:

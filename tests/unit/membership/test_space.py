@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from space_world import full, sized
 from views import seat, without_status
-from worlds import Conflict, World, body, drive, labels
+from worlds import Conflict, World, body, drive, labels, until
 
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.start_settings import quota_in
@@ -216,6 +216,37 @@ class TestAtTheQuota:
 
         assert rest == Wait("pod c-3 to become ready")
         assert world.etcd.alarms == []
+
+    def with_learner(self) -> World:
+        """The quota is reached when a learner has been added."""
+        world = full(3)
+        alarms, world.etcd.alarms = world.etcd.alarms, []
+        world.edit(size=4)
+        until(world, "promote c-3")
+        world.etcd.alarms = alarms
+        world.history.clear()
+        return world
+
+    def test_a_learner_that_no_node_had_room_for_kept_etcd_from_taking_writes(self) -> None:
+        world = self.with_learner()
+        world.stuck.add(3)
+        world.restart_pod(3)
+        world.turn()
+        world.turn()
+
+        rest = drive(world)
+
+        assert rest == Wait("learner c-3 to start", soon=True)
+        assert world.etcd.alarms == []
+
+    def test_not_while_a_learner_copies_a_members_data(self) -> None:
+        world = self.with_learner()
+        seen = world.observe()
+        behind = replace(seen.statuses[3], applied_index=1)
+
+        step = decide(replace(seen, statuses={**seen.statuses, 3: behind}))
+
+        assert step == Wait("learner c-3 to catch up", soon=True)
 
     def test_a_restart_that_is_held_back_kept_etcd_from_taking_writes(self) -> None:
         world = full(1, pod={"emptyDir": {}})

@@ -299,8 +299,9 @@ def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
 
 
 def _is_trusted(seen: Observation, link: _Link, good: Certificate) -> bool:
-    """Whether running members trust the issued certificate, which replaces a lost one."""
-    sets = [link.signers, *(leaf.sound.trusts for leaf in link.leaves if leaf.sound)]
+    """Whether running members trust the issued certificate, which replaces a lost or expired one.
+    What is beside an expired one still tells what they were started to trust."""
+    sets = [link.signers, *(leaf.used.trusts for leaf in link.leaves if leaf.used)]
     return trusted.is_trusted_by_all(seen, link.name, good.authority, sets)
 
 

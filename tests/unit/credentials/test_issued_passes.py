@@ -515,6 +515,24 @@ class TestAnotherAuthority:
 
         assert settled.kube.find(SECRETS, name)
 
+    async def test_after_an_absence_certificates_of_an_authority_that_all_trust_were_not_used(
+        self, settled
+    ):
+        """All certificates in use expired when members had just been restarted to trust both
+        authorities, and those of the new one were never taken: a quorum was awaited for good."""
+        await self.replaced(settled)
+        await a_while(settled, OVERLAP)
+        assert settled.kube.calls["delete Pod"] == 3
+        settled.clock.now += 91 * DAY
+        for name in NAMES:
+            settled.nodes.issuer.issue(name)
+
+        await a_while(settled, 20)
+
+        new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
+        for name in LEAVES:
+            assert signed(leaf(settled, name), new), name
+
     async def test_it_goes_no_further_while_a_member_does_not_trust_it_yet(self, settled):
         before = {name: leaf(settled, name) for name in LEAVES}
         settled.nodes.readiness = False  # the first restarted pod does not become Ready

@@ -221,13 +221,13 @@ def trusted_by_pods(seen: Observation, need: CertificateSpec) -> frozenset[str]:
 
 
 def no_client_certificate(seen: Observation) -> Step | None:
-    """Holds if members seem silent only because the operator has no client certificate, and cannot
-    issue one because its authority is lost."""
-    known = seen.certificates
-    if known is None:
+    """Holds if members seem silent only because the operator has no usable client certificate, and
+    cannot issue one because its authority is lost."""
+    if seen.certificates is None:
         return None
     own = [need for need in managed(seen.cluster) if need.role == "operator"]
-    lacks = any(need.role not in known.secrets.get(need.secret, {}) for need in own)
+    held = [rotation.find(seen, need.secret, need.role) for need in own]
+    lacks = any(found is None or found.problem for found in held)
     return authority_lost(seen) if lacks else None
 
 

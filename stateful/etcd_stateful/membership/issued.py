@@ -125,6 +125,13 @@ def problems(seen: Observation) -> Step | None:
     return _untrusted(seen, links) or _lacking(seen, links)
 
 
+def no_client_certificate(seen: Observation) -> Step | None:
+    """Says what keeps the issuer's certificate from being used, if members seem silent only because
+    the operator has none, or its own has expired."""
+    own = [leaf for leaf in _leaves(seen) if leaf.need.role == "operator"]
+    return problems(seen) if any(leaf.sound is None for leaf in own) else None
+
+
 def under_way(seen: Observation) -> dict[LinkName, str]:
     """Which issuers are changing their authority, for a message."""
     words = (

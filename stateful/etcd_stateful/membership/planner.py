@@ -242,7 +242,10 @@ def _no_quorum(seen: Observation) -> Step | None:
     if seen.etcd:
         return None
     step = (
-        blocked.in_start(seen) or certificates.no_client_certificate(seen) or quorum.missing(seen)
+        blocked.in_start(seen)
+        or certificates.no_client_certificate(seen)
+        or issued.no_client_certificate(seen)
+        or quorum.missing(seen)
     )
     return going_back.with_version_advice(seen, step)
 

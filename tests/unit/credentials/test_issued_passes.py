@@ -461,6 +461,23 @@ class TestRenewal:
                 assert not [text for text in told if secret in text or encoded in text]
 
 
+class TestExpiry:
+    """cert-manager renewed nothing, and so the operator cannot connect to the members."""
+
+    async def test_it_said_only_that_no_quorum_answers(self, settled):
+        settled.clock.now += 91 * DAY
+        await a_while(settled, 20)
+        told = settled.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert "a-operator-issued: tls.crt expired" in told["message"]
+
+    async def test_it_did_not_say_that_cert_manager_is_gone(self, settled):
+        settled.kube.unserved.add(CERTIFICATES)
+        settled.clock.now += 91 * DAY
+        await a_while(settled, 20)
+        assert settled.condition("Blocked")["reason"] == "CertManagerMissing"
+
+
 class TestAnotherAuthority:
     async def replaced(self, bench):
         bench.nodes.issuer.rotate()
@@ -532,6 +549,20 @@ class TestAnotherAuthority:
         new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
         for name in LEAVES:
             assert signed(leaf(settled, name), new), name
+
+    async def test_it_said_only_that_no_quorum_answers_when_its_own_certificate_had_expired(
+        self, settled
+    ):
+        """Members do not trust what is issued by now, so it cannot be used."""
+        await a_while(settled, 20)
+        settled.clock.now += 91 * DAY
+        await self.replaced(settled)
+
+        await a_while(settled, 20)
+
+        told = settled.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert "delete all pods of the cluster" in told["message"]
 
     async def test_it_goes_no_further_while_a_member_does_not_trust_it_yet(self, settled):
         before = {name: leaf(settled, name) for name in LEAVES}

@@ -412,6 +412,14 @@ class TestAtRest:
         assert "Secret a-client-ca" in told["message"]
         assert settled.condition("Available")["status"] == "True"
 
+    async def test_when_certificates_expired_it_no_longer_said_that_their_authority_is_lost(
+        self, settled
+    ):
+        settled.kube.remove(SECRETS, "default", "a-client-ca")
+        settled.clock.now += 366 * DAY
+        await a_while(settled)
+        assert settled.condition("Blocked")["reason"] == "AuthorityLost"
+
     async def test_without_its_authority_a_cluster_still_grows(self, settled):
         settled.kube.remove(SECRETS, "default", "a-peer-ca")
         body = settled.body

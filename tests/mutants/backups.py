@@ -149,8 +149,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "            await check_overwrite(self._order, self._sink, cluster_id)\n            old",
-        "            old",
+        "        await check_overwrite(self._order, self._sink, cluster_id)\n        try",
+        "        try",
         "the last backup of another cluster, stored during the upload, is replaced",
     ),
     Mutant(
@@ -583,8 +583,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        '    if seen.backup.verify == "Restore":\n',
-        "    if False:\n",
+        '    if seen.backup.verify != "Restore":\n',
+        "    if True:\n",
         "a backup counts that nobody has restored",
     ),
     Mutant(

@@ -37,8 +37,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/learner.py",
-        " and budget.protects(seen, _listed(seen)):",
-        ":",
+        "may_vote = budget.protects(seen, _listed(seen)) and not",
+        "may_vote = not",
         "a voter more, and a budget that lets go of two of four (I1)",
     ),
     Mutant(

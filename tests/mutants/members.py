@@ -237,8 +237,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHRINK,
-        "if not voters or voters[-1].ordinal < size:",
-        "if not voters or voters[-1].ordinal <= size:",
+        "if not voters or voters[-1].ordinal < size or",
+        "if not voters or voters[-1].ordinal <= size or",
         "one member beyond the size stays",
     ),
     # Replacement.

@@ -162,13 +162,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        'has_stored = one.state == "stored" or one.unproven',
+        'has_stored = one.state == "stored" or bool(one.unproven)',
         'has_stored = one.state == "stored"',
         "what a trial has refused stays for ever",
     ),
     Mutant(
         _RETENTION,
-        'has_stored = one.state == "stored" or one.unproven',
+        'has_stored = one.state == "stored" or bool(one.unproven)',
         'has_stored = one.state in ("stored", "failed")',
         "a failure that stored nothing is held by a store that is down",
     ),
@@ -273,7 +273,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        "if read.isdisjoint((one.name, one.location))",
+        "if read.isdisjoint((one.name, one.location, one.unproven))",
         "",
         "a backup is deleted that a restore is about to read",
     ),

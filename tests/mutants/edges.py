@@ -191,8 +191,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "status/conditions.py",
-        '{accepted: "SpecAccepted", progressing: "AsDeclared"}',
-        '{accepted: "SpecAccepted"}',
+        '    "Progressing": "AsDeclared",\n',
+        "",
         "ready while members are still to be added",
     ),
     Mutant(

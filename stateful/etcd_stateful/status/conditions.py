@@ -166,18 +166,30 @@ _ALARM_PATTERN: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("
 _WHEN_LAST_ASKED: Final = ", when it was last asked"
 
 
-def ready(outcome: Outcome) -> Condition:
+def ready(found: list[Condition]) -> Condition:
     """Whether the cluster is as declared, and all its members serve. Its reason and message are
-    those of the first condition that says otherwise. Helm's `--wait`, Flux and other users of
-    kstatus wait for a condition of this name."""
-    at_best = {accepted: "SpecAccepted", progressing: "AsDeclared"}
-    at_best |= {available: "QuorumServes", degraded: "AllMembersServe"}
-    for compute, reason in at_best.items():
-        found = compute(outcome)
-        if found.reason != reason:
-            status: Truth = "Unknown" if found.status == "Unknown" else "False"
-            return Condition("Ready", status, found.reason, found.message)
+    those of the first of these conditions that says otherwise. Helm's `--wait`, Flux and other
+    users of kstatus wait for a condition of this name.
+
+    Args:
+        found: the other conditions that are always present.
+    """
+    by_type = {one.type: one for one in found}
+    for kind, at_best in _AT_BEST.items():
+        one = by_type[kind]
+        if one.reason != at_best:
+            status: Truth = "Unknown" if one.status == "Unknown" else "False"
+            return Condition("Ready", status, one.reason, one.message)
     return Condition("Ready", "True", "AsDeclared", "as declared, and all members serve")
+
+
+_AT_BEST: Final = {
+    "Accepted": "SpecAccepted",
+    "Progressing": "AsDeclared",
+    "Available": "QuorumServes",
+    "Degraded": "AllMembersServe",
+}
+"""The reasons of a cluster that is Ready, those that say most first."""
 
 
 def blocked(outcome: Outcome) -> Condition | None:
@@ -271,7 +283,7 @@ def _as_before(outcome: Outcome, kind: str) -> Condition | None:
     return replace(before, reason=outcome.step.reason, generation=None)
 
 
-_ALWAYS: Final = (accepted, available, progressing, degraded, ready)
+_ALWAYS: Final = (accepted, available, progressing, degraded)
 _WHILE_TRUE: Final = {
     "Recovering": recovering,
     "Scaling": scaling,
@@ -289,6 +301,7 @@ _OF_THE_STEP: Final = frozenset({"Blocked", "Paused"})
 
 def all_conditions(outcome: Outcome) -> list[Condition]:
     found = [compute(outcome) for compute in _ALWAYS]
+    found.append(ready(found))
     for kind, compute in _WHILE_TRUE.items():
         knows = outcome.observation and not outcome.refused
         one = compute(outcome) if knows or kind in _OF_THE_STEP else outcome.kept(kind)

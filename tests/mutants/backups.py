@@ -149,8 +149,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "        await check_overwrite(self._order, self._sink, cluster_id)\n        try",
-        "        try",
+        "        await check_overwrite(self._order, self._sink, cluster_id)\n        old",
+        "        old",
         "the last backup of another cluster, stored during the upload, is replaced",
     ),
     Mutant(

@@ -4,6 +4,8 @@ and retries that fit the purpose of each."""
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -46,6 +48,17 @@ class StoreFailed(Failed):
         super().__init__(failure)
         self.forbidden = forbidden
         """The store accepts the credentials, but they do not permit this operation."""
+
+
+@contextmanager
+def unless_forbidden() -> Iterator[None]:
+    """Goes on where the credentials do not permit a look, as write-only ones do not. Every other
+    failure is raised: the store does not say what it holds."""
+    try:
+        yield
+    except StoreFailed as error:
+        if not error.forbidden:
+            raise
 
 
 class Clients:

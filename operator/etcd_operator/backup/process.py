@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.clients import StoreFailed, unless_forbidden
 from etcd_operator.backup.overwriting import check_overwrite
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
@@ -237,12 +237,9 @@ class Backup:
             await self._look_for_another(key)
             return
         await check_overwrite(self._order, self._sink, cluster_id)
-        try:
+        old = Whose(UNREADABLE)
+        with unless_forbidden():
             old = await whose(self._sink, key)
-        except StoreFailed as error:
-            if not error.forbidden:
-                raise
-            old = Whose(UNREADABLE)
         if old.owner_uid is not None:
             own = self._order.owner_uid
             await self._mark(
@@ -255,12 +252,9 @@ class Backup:
         """Raises Stopped if the key exists already. It contains the time to the second, but a copy
         of this object may have begun in the same second. The next try gets another key. Raises
         StoreFailed if the store does not say."""
-        try:
+        found = None
+        with unless_forbidden():
             found = await self._sink.size(key)
-        except StoreFailed as error:
-            if not error.forbidden:
-                raise
-            return
         if found is not None:
             words = f"{self._order.store.path_field}: there is a backup {key} already, of the same "
             words += "second: another EtcdBackup has the same path. Give each a path of its own"
@@ -320,13 +314,11 @@ class Backup:
 
         With write-only credentials nothing is compared.
         """
-        try:
-            if await self._sink.ends(taken.key, taken.size, taken.tail):
-                return
-        except StoreFailed as error:
-            if error.forbidden:
-                return
-            raise
+        same = True
+        with unless_forbidden():
+            same = await self._sink.ends(taken.key, taken.size, taken.tail)
+        if same:
+            return
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
             await self._mark(taken.key)  # Otherwise that file would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "

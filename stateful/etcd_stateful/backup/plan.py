@@ -350,6 +350,7 @@ def _running(job: Job) -> Step:
 
 
 def starting(job: str) -> WriteStatus:
+    """The status of a Job, by its name, that is about to run."""
     return WriteStatus("Starting", f"Job {job} is starting", "Unknown", after=PROGRESS_SECONDS)
 
 

@@ -78,7 +78,7 @@ def is_undecided(seen: Observation) -> bool:
     new member has a copy of the leader's."""
     voters = roster.voters(seen)
     most = max(Counter(_hashes(seen)).values(), default=0)
-    return is_corrupt(seen) and len(voters) > 1 and most <= len(voters) // 2
+    return is_corrupt(seen) and len(voters) > 1 and most < roster.quorum(len(voters))
 
 
 def undecided(seen: Observation) -> Step | None:

@@ -77,7 +77,8 @@ def test_database_files_that_are_mostly_free_shrink_under_load(place: Place):
         settles(cluster, 3)
     load.was_served()
 
-    steps = [line for line in place.operator.log.holding(["step=Defragment"], place.began)
+    # Not the lines of a decision that was called off, because a member missed the second look.
+    steps = [line for line in place.operator.log.holding([" defragmented etcd-"], place.began)
              if f"{place.namespace}/" in line]  # fmt: skip
     assert len(steps) == 3
     assert f"reason=etcd-{leader} is defragmented" in steps[-1], steps

@@ -68,6 +68,7 @@ async def test_an_operator_killed_at_any_write_of_a_creation_leaves_no_trace(
         print(f"died {count} times")
         assert count >= len(fate.writes) - FEWER, "fewer deaths than writes"
     finally:
+        mirror.close()
         await client.close()
 
 

@@ -139,6 +139,7 @@ async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> d
     try:
         done = await asyncio.gather(*(one(name, *plan) for name, plan in plans.items()))
     finally:
+        mirror.close()
         await client.close()
     return dict(zip(plans, done, strict=True))
 

@@ -269,6 +269,7 @@ async def leave_a_learner(place: Place, operator: Operator, cluster: Cluster) ->
         with pytest.raises(Dead):
             await asyncio.wait_for(process.run(place.namespace, "etcd", endlessly), 60)
     finally:
+        mirror.close()
         await client.close()
     listed = eventually(
         "the learner has started",

@@ -204,6 +204,7 @@ class Mirror:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._events: list[tuple[Resource, str, Json]] = []
+        self._closed = False
         self.clusters: dict[str, Json] = {}
         self.ever: dict[tuple[str, str], set[str]] = defaultdict(set)
         """UIDs of all objects that ever existed, by cluster and kind. Two UIDs of one object mean
@@ -211,6 +212,13 @@ class Mirror:
 
         for resource in WATCHED:
             threading.Thread(target=self._watch, args=(resource,), daemon=True).start()
+
+    def close(self) -> None:
+        """Forgets all events, and ends each watch at its next one. Without this they would go on
+        for an hour, and keep every event of the clusters that follow in the same namespace."""
+        with self._lock:
+            self._closed = True
+            self._events.clear()
 
     def feed(self, store: Store, position: int) -> int:
         """Puts the events since `position` into the store; returns the new position."""
@@ -230,19 +238,24 @@ class Mirror:
         kind = Kind(resource.plural, resource.api_version, resource.kind)
         try:
             for event in self._kube.watch(kind, self._namespace):
-                self._take(resource, event)
+                if not self._take(resource, event):
+                    return
         except (ApiError, HTTPError, OSError, ValueError, KeyError):
             return  # The namespace is gone, or the test is over.
 
-    def _take(self, resource: Resource, event: Json) -> None:
+    def _take(self, resource: Resource, event: Json) -> bool:
+        """Returns whether more events are wanted."""
         metadata = event["object"]["metadata"]
         labels = metadata.get("labels") or {}
         with self._lock:
+            if self._closed:
+                return False
             self._events.append((resource, event["type"], event["object"]))
             if resource is operator_kube.ETCD_CLUSTERS:
                 self.clusters[metadata["name"]] = event["object"]
             cluster = labels.get("app.kubernetes.io/instance", metadata["name"])
             self.ever[cluster, resource.kind].add(metadata["uid"])
+        return True
 
 
 class Process:

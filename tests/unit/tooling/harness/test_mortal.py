@@ -1,0 +1,76 @@
+"""What feeds the operators that the end-to-end tests kill."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from harness.mortal import WATCHED, Mirror
+
+from etcd_operator.kube.api import PODS
+from etcd_operator.kube.store import Store
+
+if TYPE_CHECKING:
+    from harness.api import Kube
+
+
+def added(number: int) -> dict[str, object]:
+    metadata = {"namespace": "ns", "name": f"etcd-{number}", "uid": f"u{number}"}
+    return {"type": "ADDED", "object": {"metadata": metadata | {"resourceVersion": f"{number}"}}}
+
+
+class Watches:
+    """Those of pods have events when the test puts some, all others never do."""
+
+    def __init__(self):
+        self.pods = queue.Queue()
+        self.taken = threading.Semaphore(0)
+        self.ended = threading.Event()
+
+    def watch(self, kind, _namespace):
+        if kind.path != PODS.plural:
+            return
+        try:
+            while (event := self.pods.get(timeout=10)) is not None:
+                yield event
+                self.taken.release()
+        finally:
+            self.ended.set()
+
+    def has(self, event):
+        self.pods.put(event)
+        assert self.taken.acquire(timeout=10)
+
+
+@pytest.fixture
+def watches():
+    made = Watches()
+    yield made
+    made.pods.put(None)
+
+
+def test_a_mirror_feeds_each_store_all_that_has_happened(watches):
+    mirror = Mirror(cast("Kube", watches), "ns")
+    assert PODS in WATCHED
+    watches.has(added(1))
+    store, another = Store(), Store()
+    position = mirror.feed(store, 0)
+    watches.has(added(2))
+    mirror.feed(store, position)
+    mirror.feed(another, 0)
+
+    assert store.keys(PODS) == another.keys(PODS) == [("ns", "etcd-1"), ("ns", "etcd-2")]
+
+
+def test_a_closed_mirror_keeps_nothing_and_stops_watching(watches):
+    mirror = Mirror(cast("Kube", watches), "ns")
+    watches.has(added(1))
+    mirror.close()
+    watches.pods.put(added(2))
+
+    assert watches.ended.wait(10)
+    store = Store()
+    mirror.feed(store, 0)
+    assert store.keys(PODS) == []

@@ -69,3 +69,39 @@ then set it: --set image.repository=registry.example.com/etcd-operator
 {{- define "etcd-operator.namespaces" -}}
 {{- default (list .Release.Namespace) .Values.watchNamespaces | join "," }}
 {{- end }}
+
+{{- /* The environment variables that the chart sets itself. */}}
+{{- define "etcd-operator.env" -}}
+- name: WATCH_NAMESPACES
+  value: {{ include "etcd-operator.namespaces" . | quote }}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: POD_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.uid
+- name: OPERATOR_IMAGE
+  value: {{ include "etcd-operator.image" . | quote }}
+{{- if .Values.networkPolicies.create }}
+- name: OPERATOR_POD_LABELS
+  value: {{ include "etcd-operator.podLabels" . | quote }}
+{{- end }}
+- name: LEASE_NAME
+  value: {{ include "etcd-operator.fullname" . | quote }}
+- name: LOG_LEVEL
+  value: {{ .Values.log.level }}
+- name: LOG_FORMAT
+  value: {{ .Values.log.format }}
+- name: RESYNC_SECONDS
+  value: {{ .Values.resyncSeconds | quote }}
+- name: METRICS_PORT
+  value: {{ .Values.metrics.port | quote }}
+- name: HEALTH_PORT
+  value: {{ .Values.health.port | quote }}
+{{- end }}

@@ -310,6 +310,16 @@ def test_volumes_and_variables_may_be_added() -> None:
     assert environment(manifests)["WORKERS"] == "4"
 
 
+@pytest.mark.parametrize("twice", ["LOG_LEVEL", "WORKERS"])
+def test_a_variable_that_would_be_there_twice_is_refused(twice: str) -> None:
+    extra = [{"name": "WORKERS", "value": "4"}, {"name": twice, "value": "8"}]
+    sets = ("--set=image.repository=reg/op", f"--set-json=extraEnv={json.dumps(extra)}")
+    done = helm("template", "etcd-operator", OPERATOR, *sets)
+
+    assert done.returncode != 0
+    assert f"extraEnv names {twice}, which is set already" in done.stderr
+
+
 class OnlyOnce(yaml.SafeLoader):
     """Refuses a key that is there twice, as the API server's decoder may."""
 
@@ -472,6 +482,42 @@ def test_a_wrong_value_is_refused(values: dict[str, Any], words: str) -> None:
 
     assert done.returncode != 0
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "image",
+        "networkPolicies",
+        "networkPolicies.create",
+        "crds",
+        "crds.install",
+        "rbac",
+        "rbac.create",
+        "serviceAccount",
+        "serviceAccount.create",
+        "log",
+        "metrics",
+        "metrics.port",
+        "metrics.serviceMonitor",
+        "prometheusRule",
+        "health",
+        "health.port",
+    ],
+)
+def test_a_value_that_is_missing_is_named_instead_of_a_nil_pointer(field: str) -> None:
+    """It is missing if it is null, or new in a chart that is installed with --reuse-values."""
+    done = helm("template", "etcd-operator", OPERATOR, f"--set={field}=null")
+
+    assert done.returncode != 0
+    assert f"missing property '{field.rpartition('.')[2]}'" in done.stderr
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda chart: chart.name)
+def test_every_other_value_may_be_missing(chart: Path) -> None:
+    given = yaml.safe_load((chart / "values.yaml").read_text())
+    required = json.loads((chart / "values.schema.json").read_text()).get("required", [])
+    render(chart, **dict.fromkeys(given.keys() - set(required)))
 
 
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

@@ -149,8 +149,10 @@ class Observer:
                 state, the network's last answer is reused until its interval is over.
         """
         children = await find_children(self._finder, cluster, policy=self._operator is not None)
-        claims = await self._claims(cluster)
-        base = await self._with_backup(self._assemble(body, cluster, children, claims))
+        base = self._assemble(body, cluster, children, await self._claims(cluster))
+        if await self._read_restore(base):
+            base = self._assemble(body, cluster, children, await self._claims(cluster))
+        base = await self._with_backup(base)
         base = await self._certificates.onto(base)
         base = await self._passwords.onto(base)
         base = await self._recoveries.onto(base)
@@ -239,6 +241,16 @@ class Observer:
         named = (naming.ordinal_of(name, one) for one in (*pods, *claims))
         most = naming.MAX_SIZE if self._restore(cluster) else cluster.size
         return sorted({one for one in named if one is not None} | set(range(most)))
+
+    async def _read_restore(self, seen: Observation) -> bool:
+        """Reads the EtcdRestore, if the store knows none that asks for the restore in place that is
+        on record: its watch may be behind that of the Secret, and the restore would be cancelled.
+        Returns whether there is one."""
+        begun = seen.bootstrap is not None and seen.bootstrap.successor is not None
+        if not begun or in_place_request.current(seen) is not None:
+            return False
+        place = (seen.cluster.namespace, seen.cluster.name)
+        return await self._finder.read(ETCD_RESTORES, *place) is not None
 
     async def _with_backup(self, base: Observation) -> Observation:
         """The observation, with what is stored by the EtcdBackup that the cluster is restored

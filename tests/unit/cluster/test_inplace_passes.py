@@ -99,6 +99,38 @@ async def test_a_restore_that_was_just_deleted_stops_no_pod(bench: Bench) -> Non
     assert "RestoreCalledOff" in bench.events.reasons()
 
 
+@pytest.mark.parametrize("seen", ["none", "an earlier one", "failed", "another path"])
+async def test_an_operator_whose_watch_is_behind_does_not_cancel_the_restore(
+    bench: Bench, seen: str
+) -> None:
+    """It took the Lease, and its watch of EtcdRestores had broken before this one was created."""
+    wanted = bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+    job = bench.kube.live(JOBS, "a-restore")["metadata"]["uid"]
+
+    before: Json | None = {
+        "none": None,
+        "an earlier one": {"metadata": wanted["metadata"] | {"uid": "uid-q"}},
+        "failed": {"status": {"succeeded": False, "observedGeneration": 1}},
+        "another path": {"spec": wanted["spec"] | {"s3": SOURCE["s3"] | {"path": "bucket/b"}}},
+    }[seen]
+    bench.kube.objects.pop((ETCD_RESTORES, *KEY))
+    if before is not None:
+        older = wanted["metadata"] | before.get("metadata", {}) | {"resourceVersion": "1"}
+        bench.kube.objects[ETCD_RESTORES, *KEY] = wanted | before | {"metadata": older}
+    bench.begin_process()
+    bench.kube.objects[ETCD_RESTORES, *KEY] = wanted
+    await passes(bench)
+
+    assert bench.kube.live(JOBS, "a-restore")["metadata"]["uid"] == job
+    assert "RestoreCalledOff" not in bench.events.reasons()
+    del bench.kube.objects[ETCD_RESTORES, *KEY]
+    bench.begin_process()
+    await passes(bench)
+    assert bench.kube.find(JOBS, "a-restore") is None
+    assert "RestoreCalledOff" in bench.events.reasons()
+
+
 async def test_a_restore_that_names_another_id_needs_no_request(bench: Bench) -> None:
     bench.kube.put(ETCD_RESTORES, restore("00000000000000ab"))
     before = bench.kube.writes()

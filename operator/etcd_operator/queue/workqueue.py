@@ -2,7 +2,8 @@
 
 It works like that of client-go. However many events there are, a key is queued at most once. It
 never has two passes at the same time. After a failed pass it is retried with back-off, and it does
-not keep others waiting. All passes (for events, resyncs, timers and retries) are started here, so
+not keep others waiting. Namespaces take turns, so that one with many failing objects does not keep
+others waiting either. All passes (for events, resyncs, timers and retries) are started here, so
 one place knows why nothing happens, and has the metrics.
 
 It is not thread-safe: call every method on the loop that runs `run`.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -36,6 +38,25 @@ PASS_SECONDS = 120.0
 occupying a worker forever."""
 
 
+class _Turns(asyncio.Queue[Key | None]):
+    """First in, first out within a namespace; the namespaces take turns. None is a namespace of its
+    own."""
+
+    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - overrides what asyncio documents
+        self._queue: dict[str, deque[Key | None]] = {}
+
+    def _put(self, item: Key | None) -> None:
+        self._queue.setdefault(item[0] if item else "", deque()).append(item)
+
+    def _get(self) -> Key | None:
+        namespace = next(iter(self._queue))
+        waiting = self._queue.pop(namespace)
+        item = waiting.popleft()
+        if waiting:
+            self._queue[namespace] = waiting
+        return item
+
+
 class WorkQueue:
     """The keys of one kind of object, and the workers that run their passes."""
 
@@ -54,7 +75,7 @@ class WorkQueue:
         self._pass_seconds = pass_seconds
         self._expected = expected
         self._jitter = jitter
-        self._ready: asyncio.Queue[Key | None] = asyncio.Queue()
+        self._ready = _Turns()
         self._waiting: dict[Key, float] = {}
         self._running: dict[Key, float] = {}
         self._again: dict[Key, float] = {}

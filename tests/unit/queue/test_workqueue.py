@@ -116,6 +116,38 @@ async def test_a_key_that_is_always_queued_again_does_not_starve_the_others(metr
 
 
 @jumping
+async def test_many_failing_clusters_of_one_namespace_do_not_keep_another_waiting(metrics):
+    passes = Passes(seconds=3, answers=[1.0] * 1000)
+    queue = WorkQueue("clusters", metrics, workers=8)
+    async with working(queue, passes):
+        for number in range(200):
+            queue.add(("crowded", f"cluster-{number}"))
+        await asyncio.sleep(10)
+        queue.add(("quiet", "a"))
+        queue.add(("quiet", "b"))
+        await asyncio.sleep(90)
+
+    first = {name: when for when, (where, name) in reversed(passes.log) if where == "quiet"}
+    assert first == {"a": 12, "b": 12}
+    assert {name for _, (where, name) in passes.log if where == "crowded"} == {
+        f"cluster-{number}" for number in range(200)
+    }
+
+
+@jumping
+async def test_the_keys_of_one_namespace_keep_their_order(metrics):
+    passes = Passes()
+    queue = WorkQueue("clusters", metrics, workers=1)
+    keys = [A, ("other", "x"), B, C, ("other", "y")]
+    for key in keys:
+        queue.add(key)
+    async with working(queue, passes):
+        await asyncio.sleep(1)
+
+    assert [key for _, key in passes.log] == [A, ("other", "x"), B, ("other", "y"), C]
+
+
+@jumping
 async def test_a_pass_is_repeated_when_it_asks_for_it(queue):
     passes = Passes(answers=[7.0, 0.0, None])
     queue.add(A)

@@ -211,7 +211,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHELL,
-        "if schedules.decide(replace(fresh, read=seen.read)) != step:",
+        "if schedules.decide(replace(fresh, read=read)) != step:",
         "if False:",
         "by an old view the last verified backup is deleted",
     ),

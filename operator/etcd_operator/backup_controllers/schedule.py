@@ -109,13 +109,14 @@ class Schedules:
         seen = self._look(body, schedule, calendar, self._known(schedule))
         step = schedules.decide(seen)
         if isinstance(step, DeleteBackup):
-            seen = replace(seen, read=self._read(schedule.namespace))
+            seen = replace(seen, read=self._known_to_be_read(schedule.namespace))
             step = schedules.decide(seen)
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
         if isinstance(step, DeleteBackup):
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
-            if schedules.decide(replace(fresh, read=seen.read)) != step:
+            read = await self._read_now(schedule.namespace)
+            if schedules.decide(replace(fresh, read=read)) != step:
                 return AGAIN_SECONDS
         return await self._do(schedule, step)
 
@@ -127,10 +128,17 @@ class Schedules:
         selector = f"{naming.SCHEDULE_UID}={schedule.uid}"
         return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
 
-    def _read(self, namespace: str) -> frozenset[str]:
-        """What restores read in this namespace."""
+    def _known_to_be_read(self, namespace: str) -> frozenset[str]:
+        """What restores read in this namespace, as far as the store knows."""
         return in_use.read_from(
             self._all(ETCD_RESTORES, namespace), self._all(ETCD_CLUSTERS, namespace)
+        )
+
+    async def _read_now(self, namespace: str) -> frozenset[str]:
+        """The same, from the API server: what is deleted is gone for good."""
+        return in_use.read_from(
+            await self._kube.list(ETCD_RESTORES, namespace),
+            await self._kube.list(ETCD_CLUSTERS, namespace),
         )
 
     def _all(self, kind: Resource, namespace: str) -> list[Json]:

@@ -20,6 +20,7 @@ from etcd_operator.kube.api import (
     Conflict,
     Json,
     Rejected,
+    Resource,
     Unavailable,
 )
 from etcd_operator.kube.events import Events
@@ -476,6 +477,24 @@ class TestWhatIsBeingRestored:
         world.kube.put(ETCD_CLUSTERS, cluster | {"spec": spec, "status": serves})
         await world.settle()
         assert not self.is_kept(world)
+
+    @pytest.mark.parametrize("kind", [ETCD_RESTORES, ETCD_CLUSTERS], ids=lambda kind: kind.kind)
+    async def test_a_backup_is_kept_while_the_watch_of_who_reads_it_is_behind(
+        self, world: World, kind: Resource
+    ) -> None:
+        world.declare(retention={"count": 1})
+        await world.runs("03:00")
+        named = self.source(world, "by name", "")
+        spec: Json = {"etcdCluster": {"name": "c"}, **named}
+        if kind == ETCD_CLUSTERS:
+            spec = {"size": 3, "bootstrap": {"restore": named}}
+        metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
+        world.kube.watching = False
+        world.kube.put(kind, {"metadata": metadata, "spec": spec})
+        world.kube.watching = True
+        await self.another_run(world)
+
+        assert self.is_kept(world)
 
     async def test_a_backup_of_that_name_in_another_namespace_is_not_kept(
         self, world: World

@@ -120,7 +120,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/jobs.py",
-        "            store=ordered.store if ordered else None,\n",
+        "            order=_ordered(raw),\n",
         "",
         "nobody knows which backup was looked into",
     ),

@@ -95,7 +95,6 @@ class BackupJobs:
             state = "running"  # Kubernetes 1.30 does not wait for its pod to stop
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
-        ordered = _ordered(raw)
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -108,9 +107,7 @@ class BackupJobs:
             progress=await self._progress(newest) if newest and state == "running" else None,
             other_owner="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
-            store=ordered.store if ordered else None,
-            expected=ordered.expected if ordered else "",
-            measures=ordered.measure if ordered else True,
+            order=_ordered(raw),
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 

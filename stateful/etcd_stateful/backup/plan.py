@@ -15,6 +15,7 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import trial
+from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress, Stored, Verified
 
 PROGRESS_SECONDS: Final = 2.0
@@ -66,15 +67,15 @@ class Job:
     other_owner: str = ""
     """The owner of the Job, if that is not this EtcdBackup."""
     deleting: bool = False
-    store: Store | None = None
-    """The store in its order; None if the order cannot be read."""
-    expected: str = ""
-    """SHA-256 of the backup that a trial restore is of; empty for any other Job, and if the order
-    cannot be read."""
-    measures: bool = True
-    """Whether its order asks for what a trial restore is compared with."""
+    order: Order | None = None
+    """What its pod has to do; None if that cannot be read."""
     unpullable: bool = False
     """It runs, but its pod cannot pull the operator image, and the operator now runs another."""
+
+    @property
+    def store(self) -> Store | None:
+        """The store in its order."""
+        return self.order.store if self.order else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,7 @@ def _complete(seen: ObservedBackup, run: Run, job: Job) -> Step:
         return DeleteJob.of(job, "its pod is gone, and so is its report of what it stored")
     if seen.backup.verify != "Restore":
         return _made(job, stored)
-    if not job.measures:
+    if job.order and not job.order.measure:
         why = "spec.verify was edited while it ran, so it is not verified"
         return _made(job, replace(stored, notes=(*stored.notes, why)))
     return _try(seen, run, job, stored)
@@ -293,7 +294,7 @@ def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
 def _of_trial(seen: ObservedBackup, job: Job, stored: Stored, tried: Job) -> Step:
     if tried.other_owner or tried.deleting:
         return not_ours(tried)
-    if tried.expected not in ("", stored.sha256):
+    if tried.order and tried.order.expected != stored.sha256:
         # The run's own Job was recreated since, and has stored another backup.
         return DeleteJob.of(tried, "it is of an earlier backup of the same run")
     match tried.state:

@@ -14,6 +14,7 @@ from etcd_stateful.api.backup import EtcdBackup, parse_backup
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
+from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Described, JobReport, Stored
 from etcd_stateful.backup.plan import Job, Run
 from etcd_stateful.backup.restores import CreateCluster, ObservedRestore, decide
@@ -167,7 +168,8 @@ class TestARestoreOfWhatIsGone:
         assert account(job) == "reader"
 
         said = JobReport(described=Described({"size": 1}, "3.7.3", 1))
-        done = Job("j", "uid-j", "1", 0.0, "complete", said, store=STORE)
+        told = Order("ns/c", "uid-c", (), "", STORE)
+        done = Job("j", "uid-j", "1", 0.0, "complete", said, order=told)
         step = decide(ObservedRestore(restore, {}, job=done))
 
         assert isinstance(step, CreateCluster)

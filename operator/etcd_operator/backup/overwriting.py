@@ -5,7 +5,8 @@ is over, and its EtcdBackup was recreated without its status, for example by a t
 namespace. What the cluster holds now must not overwrite what it held then. The same applies to a
 single EtcdBackup that was recreated in this way (`naming.BEGUN_AS`).
 
-Any other EtcdBackup may overwrite another object's backup, but not one of another etcd cluster.
+Any other EtcdBackup may overwrite another object's backup, but not one of another etcd cluster, nor
+one whose manifest cannot be read, which may be of any cluster.
 Someone who applies all manifests again after a loss has an empty cluster of the same name. Its
 backup would overwrite the very backup that the cluster should be restored from.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
+from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure
@@ -48,13 +50,7 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
         _spare_undecided(order, error, cluster_id)
         return None
     except BadManifest as error:
-        if order.scheduled or order.brought_back:
-            raise _stored_already(
-                order,
-                f"{key} has a manifest that cannot be read, so it is unknown whose backup it is, "
-                f"and it is left as it is: {error}. This EtcdBackup can be deleted",
-            ) from error
-        return None
+        raise _unreadable(order, error) from error
     if theirs and theirs.owner_uid != order.owner_uid:
         _spare(order, theirs, cluster_id)
         return None
@@ -103,6 +99,16 @@ def _spare_undecided(order: Order, theirs: Undecided, cluster_id: str) -> None:
             f"{whole}, of another object (UID {theirs.owner_uid}). It is left as it is. "
             "This EtcdBackup can be deleted",
         )
+
+
+def _unreadable(order: Order, error: BadManifest) -> OverwriteRefused:
+    key, copy = order.store.key, order.scheduled or order.brought_back
+    otherwise = f"delete {names.manifest_of(key)}, or give this EtcdBackup another path"
+    return _stored_already(
+        order,
+        f"{key} has a manifest that cannot be read, so it is unknown whose backup it is, and it is "
+        f"left as it is: {error}. {'This EtcdBackup can be deleted' if copy else otherwise}",
+    )
 
 
 def _stored_already(order: Order, words: str) -> OverwriteRefused:

@@ -187,14 +187,16 @@ class TestAManifestThatIsTooLarge:
     async def test_its_owner_is_unknown(self, folder: Folder) -> None:
         assert await owner_of(folder.sink, KEY) == UNREADABLE
 
-    async def test_nothing_replaces_it(self, folder: Folder) -> None:
+    @pytest.mark.parametrize("scheduled", [False, True])
+    async def test_nothing_replaces_it(self, folder: Folder, *, scheduled: bool) -> None:
         with pytest.raises(OverwriteRefused, match="cannot be read"):
-            await check_overwrite(replace(ORDER, scheduled=True), folder.sink, "0a")
+            await check_overwrite(replace(ORDER, scheduled=scheduled), folder.sink, "0a")
 
-    async def test_a_backup_that_replaces_it_withdraws_it(self, folder: Folder) -> None:
-        await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
-        found = (folder.root / names.manifest_of(KEY)).read_bytes()
-        assert found == manifest.undecided()
+    async def test_nothing_replaces_it_that_has_come_during_the_upload(
+        self, folder: Folder
+    ) -> None:
+        with pytest.raises(OverwriteRefused, match="cannot be read"):
+            await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
 
     async def test_an_etcd_restore_says_so(self, folder: Folder) -> None:
         said = await describe(replace(ORDER, action="describe"), folder.sink)

@@ -172,13 +172,36 @@ async def test_a_backup_whose_job_had_died_was_replaced_by_that_of_an_empty_clus
 @pytest.mark.parametrize(
     "beside",
     [
+        pytest.param(b'{"format": 2, "compression": "zstd"}', id="of a newer operator"),
+        pytest.param(of(OURS, "uid-b")[:100], id="cut off"),
+        pytest.param(b"{}", id="that says nothing"),
+    ],
+)
+async def test_a_backup_whose_manifest_could_not_be_read_was_replaced(
+    root: Path, beside: bytes
+) -> None:
+    """It may be of any cluster, as the last one of a cluster that is lost."""
+    put(root, beside)
+
+    said = await backed_up(root)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert f"{KEY} has a manifest that cannot be read" in said.message
+    assert f"delete {KEY}.manifest.json, or give this EtcdBackup another path" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    assert (root / names.manifest_of(KEY)).read_bytes() == beside
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
         pytest.param(of(OURS, "uid-of-before"), id="of the same cluster, as with coreos"),
         pytest.param(of(ANOTHERS, "uid-b"), id="its own, of the cluster that it named before"),
         pytest.param(manifest.undecided(), id="one that did not come to its end"),
         pytest.param(
             manifest.undecided("uid-of-before", OURS), id="such a one of the same cluster"
         ),
-        pytest.param(b"{}", id="with a manifest that says nothing"),
         pytest.param(None, id="without a manifest, as of the coreos operator"),
     ],
 )

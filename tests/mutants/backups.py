@@ -149,8 +149,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "        await check_overwrite(self._order, self._sink, cluster_id)\n        old",
-        "        old",
+        "old = await check_overwrite(self._order, self._sink, cluster_id)",
+        'old = manifest.Undecided("")',
         "the last backup of another cluster, stored during the upload, is replaced",
     ),
     Mutant(
@@ -197,7 +197,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "if before and await self._is_of_this_run(before):",
+        "if isinstance(before, Manifest) and await self._is_of_this_run(before):",
         "if False:",
         "a backup of before an upgrade is made once more after it, as its pod went with its node",
     ),
@@ -806,7 +806,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",
-        "        if error.forbidden:\n            return None\n",
+        '        if error.forbidden:\n            return Undecided("")\n',
         "",
         "credentials that may only write are refused",
     ),

@@ -26,13 +26,13 @@ class OverwriteRefused(Failed):
     """The backup ends here, because what is stored at its path must not be overwritten."""
 
 
-async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest | None:
-    """Returns the manifest of the backup that this object itself has stored at its path, if any.
+async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undecided | None:
+    """Returns what is known of the backup at the order's path; None if none has a manifest there.
 
     Raises OverwriteRefused if what is stored there must not be overwritten, and StoreFailed if the
     store does not answer.
 
-    Write-only credentials cannot check this, so then nothing is spared.
+    Write-only credentials cannot check this, so then nothing is known, and nothing is spared.
 
     Args:
         cluster_id: of the etcd cluster that is about to be backed up, in hexadecimal.
@@ -44,16 +44,15 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
         theirs = await read_manifest(sink, key)
     except StoreFailed as error:
         if error.forbidden:
-            return None
+            return Undecided("")
         raise
     except Undecided as error:
         _spare_undecided(order, error, cluster_id)
-        return None
+        return error
     except BadManifest as error:
         raise _unreadable(order, error) from error
     if theirs and theirs.owner_uid != order.owner_uid:
         _spare(order, theirs, cluster_id)
-        return None
     return theirs
 
 

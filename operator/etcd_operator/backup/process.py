@@ -18,7 +18,7 @@ from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, whose
+from etcd_operator.backup.stored_manifest import owner_of
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
@@ -137,7 +137,7 @@ class Backup:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             cluster_id = to_hex(members[0].answer.cluster_id)
             before = await check_overwrite(self._order, self._sink, cluster_id)
-            if before and await self._is_of_this_run(before):
+            if isinstance(before, Manifest) and await self._is_of_this_run(before):
                 return self._as_before(before)
             taken = await self._take(source, members)
         await self._finish(taken)
@@ -156,8 +156,9 @@ class Backup:
     async def _is_of_this_run(self, before: Manifest) -> bool:
         """Whether an earlier try of this run has stored the backup, but its report was lost, for
         example along with its node. A new snapshot would be of a later moment."""
-        run, key = self._order.run, self._order.store.key
-        return bool(run) and before.run == run and await self._sink.size(key) == before.size
+        order, made = self._order, (before.owner_uid, before.run)
+        is_ours = bool(order.run) and made == (order.owner_uid, order.run)
+        return is_ours and await self._sink.size(order.store.key) == before.size
 
     def _as_before(self, before: Manifest) -> Stored:
         words = f"it was made at {before.made_at}, by a try that did not report its result"
@@ -236,11 +237,8 @@ class Backup:
         if self._order.stamped:
             await self._look_for_another(key)
             return
-        await check_overwrite(self._order, self._sink, cluster_id)
-        old = Whose(UNREADABLE)
-        with unless_forbidden():
-            old = await whose(self._sink, key)
-        if old.owner_uid is not None:
+        old = await check_overwrite(self._order, self._sink, cluster_id)
+        if old is not None:
             own = self._order.owner_uid
             await self._mark(
                 key,

@@ -354,14 +354,14 @@ class TestFilesOfAnAttemptWhosePodIsGone:
         )
         assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
 
-    @pytest.mark.parametrize("run", ["g2", ""])
-    async def test_is_replaced_by_another_run(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch, run: str
+    @pytest.mark.parametrize(("uid", "run"), [("uid-b", "g2"), ("uid-b", ""), ("uid-c", "g1")])
+    async def test_is_replaced_by_another_run_or_object(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, uid: str, run: str
     ) -> None:
         await self.stored(root, run="g1")
         monkeypatch.setattr(process, "Source", Later)
 
-        await self.stored(root, run=run)
+        await self.stored(root, owner_uid=uid, run=run)
 
         assert (root / KEY).read_bytes() == Later(ORDER).data
 

@@ -353,8 +353,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _JOB,
-        'kept | {"activeDeadlineSeconds": deadline}',
-        "kept",
+        ' | {"activeDeadlineSeconds": deadline}',
+        "",
         "one pod that cannot start is in the way of all later backups",
     ),
     Mutant(

@@ -185,8 +185,9 @@ def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
 def _limits(backup: EtcdBackup) -> dict[str, int]:
     """When the Job is deleted and when it fails.
 
-    The Jobs of periodic and scheduled backups are deleted after a day; the Job of a single backup
-    stays as long as the EtcdBackup.
+    The Jobs of periodic and scheduled backups are deleted after a day, or later if their trial
+    restore may take longer: if the Job were gone before that has ended, the backup would be made
+    again. The Job of a single backup stays as long as the EtcdBackup.
 
     The deadline ends a Job whose pod never starts, or is evicted over and over, as evictions do not
     count towards `backoffLimit`. It allows the timeout for each try of up to three containers, and
@@ -197,8 +198,8 @@ def _limits(backup: EtcdBackup) -> dict[str, int]:
     working = 3 * backup.policy.timeout * (TRIES + 1)
     # Kubernetes counts it in nanoseconds: a much larger value would overflow.
     deadline = min((_WAITING_SECONDS if many else _DAY) + working, LONGEST)
-    kept = {"ttlSecondsAfterFinished": _DAY} if many else {}
-    return kept | {"activeDeadlineSeconds": deadline}
+    kept = max(_DAY, min(deadline + _WAITING_SECONDS, LONGEST))
+    return ({"ttlSecondsAfterFinished": kept} if many else {}) | {"activeDeadlineSeconds": deadline}
 
 
 def _pod(

@@ -21,6 +21,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import (
     GRPC_ENVIRONMENT,
@@ -28,6 +29,7 @@ from etcd_stateful.manifests.backup_job import (
     deletion_job,
     order,
 )
+from etcd_stateful.manifests.trial_job import trial_job
 from unit.manifests.test_golden import text_of
 
 GOLDEN = Path(__file__).parent / "golden" / "backups"
@@ -112,6 +114,24 @@ def test_jobs_and_pods_of_a_schedule_do_not_pile_up(labels: dict[str, str]) -> N
     made = backup_job(parse_backup(body), Run("g1", 0.0), None, operator_image="operator:1")
 
     assert made["spec"].get("ttlSecondsAfterFinished") == (86400 if labels else None)
+
+
+@pytest.mark.parametrize("timeout", [7200, 2**31 - 1])
+def test_a_backup_was_made_again_each_day_while_its_trial_restore_could_not_start(
+    timeout: int,
+) -> None:
+    """The Job was deleted an hour before its trial would have failed. At an interval, the backup
+    was made again under another name, with another trial, and no run ever ended."""
+    policy = {"backupIntervalInSecond": 60, "timeoutInSecond": timeout}
+    spec = CASES["coreos"] | {"verify": "Restore", "backupPolicy": policy}
+    backup, run = parse_backup({"metadata": METADATA, "spec": spec}), Run("1", 0.0)
+    stored = Stored("s3://b/k", "0a", 1, "3.7.3", 1, "ff", 0.0)
+    made = backup_job(backup, run, None, operator_image="o")["spec"]
+    tried = trial_job(backup, run, stored, etcd_image="e", operator_image="o")["spec"]
+
+    kept = made["ttlSecondsAfterFinished"]
+    assert kept >= min(tried["activeDeadlineSeconds"] + 3600, 2**31 - 1)
+    assert kept < 2**31, "the API server refuses more"
 
 
 def test_every_golden_file_is_rendered_by_a_case() -> None:

@@ -306,8 +306,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        'if seen.before and seen.before.state == "running" and not seen.before.other_owner:',
-        "if False:",
+        'return _stop_earlier(job) if job.state == "running" else None',
+        "return None",
         "two Jobs write under one name at once",
     ),
     Mutant(

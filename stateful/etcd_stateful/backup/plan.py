@@ -143,7 +143,7 @@ class WriteStatus:
     stored: Stored | None = None
     proven: Verified | None = None
     unproven: Stored | None = None
-    """A backup that a failed run left in the store."""
+    """A backup that is left in the store by a run that failed, or that an edit has ended."""
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
@@ -182,10 +182,10 @@ def due_run(
 
 
 def decide(seen: ObservedBackup) -> Step:
-    """The next step. A running Job of an older spec is stopped before anything else."""
+    """The next step. What is left of an older spec comes before anything else."""
     run, job = seen.run, seen.job
-    if seen.before and seen.before.state == "running" and not seen.before.other_owner:
-        return _stop_earlier(seen.before)
+    if seen.before and (step := _of_earlier(seen, seen.before)):
+        return step
     if run is None:
         return _said_before(seen)
     if job is None:
@@ -250,6 +250,18 @@ def _begin(seen: ObservedBackup, run: Run) -> Step:
             after=SLOW_SECONDS,
         )
     return CreateJob(run)
+
+
+def _of_earlier(seen: ObservedBackup, job: Job) -> Step | None:
+    """The step for the Job of an older spec. What it has stored is noted, so that it is deleted
+    along with this object; the Job is stopped if it runs."""
+    stored = job.said.stored
+    if job.other_owner:
+        return None
+    if stored and seen.stored.get("unproven") != stored.location:
+        words = f"the spec was changed before {stored.location} counted"
+        return WriteStatus("Starting", words, "Unknown", after=1.0, unproven=stored)
+    return _stop_earlier(job) if job.state == "running" else None
 
 
 def _stop_earlier(job: Job) -> Step:

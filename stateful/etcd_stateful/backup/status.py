@@ -66,9 +66,13 @@ def render(
         status["job"] = job
     if run and said.over:
         status |= {"run": run.id, "lastRunDate": began}
-        for key in ("verified", "verifiedDate", "unproven", "otherBackups"):
+        for key in ("verified", "verifiedDate", "otherBackups"):
             status.pop(key, None)
         status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said)
+    if said.unproven:
+        status["unproven"] = said.unproven.location
+    elif said.stored and _is_replaced(str(status.get("unproven") or ""), said.stored):
+        status.pop("unproven", None)
     if said.progress:
         status["progress"] = _progress(said.progress)
     conditions = [_accepted()]
@@ -182,10 +186,15 @@ def _found(stored: Stored, one: ForeignFile) -> dict[str, Any]:
     }
 
 
+def _is_replaced(unproven: str, stored: Stored) -> bool:
+    """Whether an unproven file lay at the same path. At an interval it counts as one of the backups
+    there, and is deleted with those."""
+    return names.path_of(unproven) == names.path_of(stored.location)
+
+
 def _failed(said: WriteStatus) -> dict[str, Any]:
     words = said.message[:LONGEST]
-    left = {"unproven": said.unproven.location} if said.unproven else {}
-    return left | {"succeeded": False, "reason": words, "Reason": words}
+    return {"succeeded": False, "reason": words, "Reason": words}
 
 
 def _progress(progress: Progress) -> dict[str, int]:

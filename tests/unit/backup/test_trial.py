@@ -328,6 +328,50 @@ class TestThePasses:
         assert "location" not in world.status
         assert world.jobs() == ["b-backup-g1", VERIFICATION]
 
+    async def test_an_edit_of_the_path_lost_the_file_that_was_still_being_tried(self) -> None:
+        """Nothing named it any more, and `deletionPolicy: Delete` left it in the store."""
+        world = await self.stored()
+        s3 = {"path": "mybucket/elsewhere", "awsSecret": "aws"}
+        elsewhere = replace(MADE, location="s3://mybucket/elsewhere", key="elsewhere")
+        world.declare(generation=2, verify="Hash", s3=s3)
+        await world.settle()
+        assert world.status["unproven"] == MADE.location
+        assert MADE.location in world.condition()["message"]
+        await world.settle()
+        world.run_pod(name="p3", message=outcome.serialise(elsewhere), of="b-backup-g2")
+        world.end_job(of="b-backup-g2")
+        await world.settle()
+
+        assert world.status["succeeded"] is True
+        assert world.status["location"] == elsewhere.location
+        assert world.status["unproven"] == MADE.location
+
+    async def test_a_run_that_stored_nothing_forgot_the_file_that_an_earlier_one_had_left(
+        self,
+    ) -> None:
+        """The retention of a schedule then deleted the object alone."""
+        world = await self.stored()
+        why = Failure("VerificationFailed", "it has 11 keys", final=True)
+        self.end(world, outcome.serialise(why), code=3)
+        await world.settle()
+        world.declare(generation=2, verify="Restore", clientTLSSecret="s")
+        await world.settle()
+        failure = Failure("EtcdUnreachable", "no endpoint answers", final=True)
+        told = outcome.serialise(failure)
+        world.run_pod(name="p3", message=told, code=3, of="b-backup-g2")
+        world.end_job("Failed", of="b-backup-g2")
+        await world.settle()
+        assert world.status["reason"] == "no endpoint answers"
+        assert world.status["unproven"] == MADE.location
+
+        world.declare(generation=3, verify="Hash")
+        await world.settle()
+        world.run_pod(name="p4", message=outcome.serialise(MADE), of="b-backup-g3")
+        world.end_job(of="b-backup-g3")
+        await world.settle()
+        assert world.status["succeeded"] is True
+        assert "unproven" not in world.status, "it is replaced"
+
     async def test_a_failed_download_is_reported_by_the_container_that_failed(self) -> None:
         world = await self.stored()
         told = outcome.serialise(Failure("StoreRefused", "spec.s3.path: it refuses access"))

@@ -76,7 +76,7 @@ def make_work(
     """Builds the reconciler of each custom resource."""
     reconciler = make_reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
-    backups = Backups(kube, store, events, operator_image=settings.operator_image)
+    backups = Backups(kube, store, events, metrics, operator_image=settings.operator_image)
     restores = Restores(kube, store, events, operator_image=settings.operator_image)
     workers: dict[Resource, Worker] = {
         ETCD_CLUSTERS: reconciler.reconcile,

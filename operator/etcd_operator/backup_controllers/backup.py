@@ -34,6 +34,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_if_changed
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
@@ -72,6 +73,7 @@ class Backups:
         kube: Kubernetes,
         store: Store,
         events: Events,
+        metrics: Metrics,
         *,
         operator_image: str,
         ask: AskProgress = ask_progress,
@@ -80,6 +82,7 @@ class Backups:
         self._kube = kube
         self._store = store
         self._events = events
+        self._metrics = metrics
         self._operator_image = operator_image
         self._jobs = BackupJobs(kube, store, ask, wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
@@ -93,6 +96,7 @@ class Backups:
         """
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
+            self._metrics.forget_interval(key)
             self._forgive(key)
             return None
         try:
@@ -127,6 +131,7 @@ class Backups:
         return await (self._end if deleting else self._go_on)(body, backup)
 
     async def _go_on(self, body: Json, backup: EtcdBackup) -> float | None:
+        self._measure(body, backup)
         if first := deletion.finalizer_step(_finalizers(body), wanted=backup.delete_stored):
             return await self._do(body, backup, first)
         seen = await self._look(body, backup)
@@ -135,8 +140,17 @@ class Backups:
             return await self._tell(body, seen, step)
         return await self._do(body, backup, step, seen.target)
 
+    def _measure(self, body: Json, backup: EtcdBackup) -> None:
+        told: Json = body.get("status") or {}
+        if not backup.periodic:
+            self._metrics.forget_interval(key_of(body))
+            return
+        ended, last = told.get("succeeded"), seconds(told.get("lastSuccessDate"))
+        self._metrics.interval(key_of(body), last_run=ended, succeeded=last)
+
     async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
         """Makes a pass over an EtcdBackup that is being deleted."""
+        self._metrics.forget_interval(key_of(body))
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         name = plan.job_name(backup, deletion.deletion_run(backup))

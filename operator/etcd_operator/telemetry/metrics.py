@@ -1,4 +1,4 @@
-"""The Prometheus metrics: of queues, passes, API calls, clusters and schedules.
+"""The Prometheus metrics: of queues, passes, API calls, clusters and backups.
 
 The metrics of the queues have client-go's names, so that existing dashboards and alerts for
 controllers work. There is no global registry: nothing is registered at import, and two operators
@@ -68,6 +68,7 @@ class Metrics:
         self._informer(registry)
         self._clusters(registry)
         self._schedules(registry)
+        self._intervals(registry)
 
     def _operator(self, registry: CollectorRegistry) -> None:
         self.passes = Counter(
@@ -152,6 +153,15 @@ class Metrics:
             "missed_runs", "Runs that were missed since the schedule was created"
         )
 
+    def _intervals(self, registry: CollectorRegistry) -> None:
+        gauge, self._of_intervals = _gauges(registry, "etcd_backup_interval", "namespace", "name")
+        self.interval_last_run = gauge(
+            "last_run_succeeded", "1 if the last finished run stored a backup; 0: it failed"
+        )
+        self.interval_succeeded = gauge(
+            "last_success_timestamp_seconds", "When a backup at the interval last succeeded"
+        )
+
     def queue(self, name: str) -> QueueMetrics:
         return QueueMetrics(self._queues, name)
 
@@ -202,6 +212,16 @@ class Metrics:
     def forget_schedule(self, key: Key) -> None:
         """Removes the series of a schedule that is gone."""
         for gauge in self._of_schedules:
+            gauge.remove(*key)
+
+    def interval(self, key: Key, *, last_run: bool | None, succeeded: float | None) -> None:
+        """Sets the metrics of an EtcdBackup with an interval. None is as for a schedule."""
+        _put(self.interval_last_run, key, last_run)
+        _put(self.interval_succeeded, key, succeeded)
+
+    def forget_interval(self, key: Key) -> None:
+        """Removes the series of an EtcdBackup that is gone, or that has no interval."""
+        for gauge in self._of_intervals:
             gauge.remove(*key)
 
     def forget(self, key: Key) -> None:

@@ -27,6 +27,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
@@ -55,10 +56,12 @@ class World:
         self.kube = FakeKube(self.clock)
         self.kube.store = Store()
         self.progress: Progress | None = None
+        self.metrics = Metrics()
         self.backups = Backups(
             self.kube,
             self.kube.store,
             Events(self.kube, instance="test", clock=self.clock),
+            self.metrics,
             operator_image="operator:1",
             ask=self._ask,
             wall_clock=self.clock,
@@ -83,6 +86,13 @@ class World:
             if after != 0.0:
                 return after
         raise AssertionError("it never comes to rest")
+
+    def measured(self) -> tuple[float | None, ...]:
+        """The metrics of its interval: whether the last run succeeded, and when one did."""
+        labels = {"namespace": "default", "name": "b"}
+        names = ("last_run_succeeded", "last_success_timestamp_seconds")
+        read = self.metrics.registry.get_sample_value
+        return tuple(read(f"etcd_backup_interval_{one}", labels) for one in names)
 
     def jobs(self) -> list[str]:
         return sorted(name for kind, _, name in self.kube.objects if kind == JOBS)
@@ -831,6 +841,14 @@ class TestAtAnInterval:
         world.declare(backupPolicy={"backupIntervalInSecond": 3600, "maxBackups": 2})
         return world
 
+    async def run(self, world: World, failure: Failure | None = None) -> None:
+        world.clock.now += 3600
+        await world.settle()
+        told = outcome.serialise(failure or STORED)
+        world.run_pod(name=world.jobs()[-1], message=told, code=3 if failure else 0)
+        world.end_job("Failed" if failure else "Complete")
+        await world.settle()
+
     async def test_the_first_backup_comes_after_one_interval(self) -> None:
         world = await self.start()
 
@@ -842,6 +860,25 @@ class TestAtAnInterval:
         world.clock.now += 100
         await world.settle()
         assert len(world.jobs()) == 1
+
+    @pytest.mark.parametrize("ends", ["deleted", "edited to a single one"])
+    async def test_no_metric_said_that_backups_at_an_interval_failed(self, ends: str) -> None:
+        """There were metrics of schedules only."""
+        world = await self.start()
+        await world.settle()
+        assert world.measured() == (None, None)
+        await self.run(world)
+        succeeded = world.clock.now
+        assert world.measured() == (1, pytest.approx(succeeded, abs=1))
+        await self.run(world, Failure("StoreRefused", "no", final=True))
+        assert world.measured() == (0, pytest.approx(succeeded, abs=1))
+
+        if ends == "deleted":
+            world.kube.remove(ETCD_BACKUPS, "default", "b")
+        else:
+            world.declare(generation=2)
+        await world.settle()
+        assert world.measured() == (None, None)
 
     async def test_the_next_backup_comes_one_interval_after_the_start_of_this_one(self) -> None:
         world = await self.start()

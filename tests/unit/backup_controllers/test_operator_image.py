@@ -13,6 +13,7 @@ from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import JOBS, PODS
 from etcd_operator.kube.events import Events
 from etcd_operator.objects.jobs import is_unpullable
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.backup import deletion, outcome, plan, restores
@@ -80,7 +81,7 @@ def upgraded(world: World) -> None:
     assert world.kube.store is not None
     events = Events(world.kube, instance="test", clock=world.clock)
     world.backups = Backups(
-        world.kube, world.kube.store, events, operator_image=NEW, ask=world._ask,
+        world.kube, world.kube.store, events, Metrics(), operator_image=NEW, ask=world._ask,
         wall_clock=world.clock,
     )  # fmt: skip
 

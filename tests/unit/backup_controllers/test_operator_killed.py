@@ -17,6 +17,7 @@ from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import ETCD_BACKUPS, EVENTS, JOBS, PODS
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Removed
@@ -76,7 +77,7 @@ class Mortal(World):
             self.kube.publish(name)
         events = Events(self.kube, instance="another", clock=self.clock)
         self.backups = Backups(
-            self.kube, store, events,
+            self.kube, store, events, Metrics(),
             operator_image="operator:1", ask=self._ask, wall_clock=self.clock,
         )  # fmt: skip
 

@@ -595,8 +595,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "return replace(_failed(seen, tried), began=job.created, unproven=stored)",
-        "return replace(_failed(seen, tried), began=job.created)",
+        "return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored)",
+        "return replace(_failed(seen, tried), began=_began(seen, job))",
         "what a trial has refused is known to nobody",
     ),
     Mutant(

@@ -268,8 +268,7 @@ def _stop_earlier(job: Job) -> Step:
     if job.deleting:
         words = f"the pod of the previous Job {job.name} has to end first{held_by(job)}"
         return WriteStatus("Starting", words, after=PROGRESS_SECONDS)
-    why = "the spec was changed while it ran"
-    return DeleteJob.of(job, why)
+    return DeleteJob.of(job, "the spec was changed while it ran")
 
 
 def _complete(seen: ObservedBackup, run: Run, job: Job) -> Step:
@@ -277,19 +276,28 @@ def _complete(seen: ObservedBackup, run: Run, job: Job) -> Step:
     if stored is None:
         return DeleteJob.of(job, "its pod is gone, and so is its report of what it stored")
     if seen.backup.verify != "Restore":
-        return _made(job, stored)
+        return _made(seen, job, stored)
     if job.order and not job.order.measure:
         why = "spec.verify was edited while it ran, so it is not verified"
-        return _made(job, replace(stored, notes=(*stored.notes, why)))
+        return _made(seen, job, replace(stored, notes=(*stored.notes, why)))
     return _try(seen, run, job, stored)
 
 
-def _made(job: Job, stored: Stored, proven: Verified | None = None) -> WriteStatus:
-    words = f"{stored.location} holds {stored.size} bytes, revision {stored.revision}"
-    notes = "".join(f"; {note}" for note in stored.notes)
-    proof = f"; {proven.words}" if proven else ""
-    words += notes + proof
-    return WriteStatus("Stored", words, "True", stored=stored, proven=proven, began=job.created)
+def _made(
+    seen: ObservedBackup, job: Job, stored: Stored, proven: Verified | None = None
+) -> WriteStatus:
+    holds = f"{stored.location} holds {stored.size} bytes, revision {stored.revision}"
+    words = "; ".join((holds, *stored.notes, *((proven.words,) if proven else ())))
+    began = _began(seen, job)
+    return WriteStatus("Stored", words, "True", stored=stored, proven=proven, began=began)
+
+
+def _began(seen: ObservedBackup, job: Job) -> float:
+    """When the run began. If the clock of the API server, by which the Job was created, is wrong,
+    the next run would be due at once, again and again."""
+    due = seen.run.due if seen.run else job.created
+    is_likely = due - CLOCKS_DIFFER <= job.created <= seen.now
+    return max(job.created, due) if is_likely else seen.now
 
 
 def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
@@ -311,12 +319,12 @@ def _of_trial(seen: ObservedBackup, job: Job, stored: Stored, tried: Job) -> Ste
         return DeleteJob.of(tried, "it is of an earlier backup of the same run")
     match tried.state:
         case "complete" if tried.said.proven:
-            return _made(job, stored, tried.said.proven)
+            return _made(seen, job, stored, tried.said.proven)
         case "complete":
             why = "its pod is gone, and so is its report of the trial restore"
             return DeleteJob.of(tried, why)
         case "failed":
-            return replace(_failed(seen, tried), began=job.created, unproven=stored)
+            return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored)
         case _:
             return _trying(tried)
 
@@ -336,7 +344,7 @@ def _trying(tried: Job) -> Step:
 def _failed(seen: ObservedBackup, job: Job) -> WriteStatus:
     words = (job.why or f"Job {job.name} has failed") + _waited(seen)
     failure = job.said.failure or Failure("JobFailed", words)
-    return WriteStatus(failure.reason, failure.message, failure=failure, began=job.created)
+    return WriteStatus(failure.reason, failure.message, failure=failure, began=_began(seen, job))
 
 
 def _waited(seen: ObservedBackup) -> str:

@@ -48,6 +48,18 @@ STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", 1.0)
 LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANAGER}
 
 
+class Skewed(FakeClock):
+    """A clock that is so many seconds ahead of another one."""
+
+    def __init__(self, of: FakeClock, ahead: int) -> None:
+        super().__init__()
+        self._of, self._ahead = of, ahead
+
+    def rfc3339(self) -> str:
+        self.now = self._of.now + self._ahead
+        return super().rfc3339()
+
+
 class World:
     """One EtcdBackup. A test plays the Job controller."""
 
@@ -922,6 +934,32 @@ class TestAtAnInterval:
 
         assert await world.settle() == pytest.approx(LONGEST_WAIT)
         assert len(world.jobs()) == 1
+
+    @pytest.mark.parametrize("ahead", [600, 86400, -3600, -86400])
+    async def test_a_clock_of_the_api_server_that_was_wrong_made_backups_without_a_pause(
+        self, ahead: int
+    ) -> None:
+        """By its time of the Job's creation the next one was due at once, and `maxBackups` deleted
+        all that were older than some minutes."""
+        world = await self.start()
+        world.kube.clock = Skewed(world.clock, ahead)
+        world.kube.live(ETCD_BACKUPS, "b")["metadata"]["creationTimestamp"] = (
+            world.kube.clock.rfc3339()
+        )
+        began = world.clock.now
+        for count in range(1, 100):
+            while not (jobs := world.jobs()):
+                world.clock.now += await world.settle() or 0.0
+            world.clock.now += 5
+            await world.settle()
+            world.run_pod(message=outcome.serialise(STORED))
+            world.end_job()
+            await world.settle()
+            world.kube.remove(JOBS, "default", jobs[0])
+            if world.clock.now - began > 12 * 3600:
+                break
+
+        assert 11 <= count <= 14
 
     @pytest.mark.parametrize("ahead", [7200, 365 * 86400])
     async def test_a_clock_that_was_ahead_at_one_backup_put_off_all_later_ones(

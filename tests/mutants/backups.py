@@ -311,7 +311,10 @@ MUTANTS: Final = [
         "two Jobs write under one name at once",
     ),
     Mutant(
-        _PLAN, "    if job.other_owner:\n", "    if False:\n", "another's Job is taken for ours"
+        _PLAN,
+        "-> WriteStatus:\n    if job.other_owner:\n",
+        "-> WriteStatus:\n    if False:\n",
+        "another's Job is taken for ours",
     ),
     Mutant(
         _PLAN,

@@ -484,13 +484,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        'if job.state == "failed" and told >= AGAIN_SECONDS:',
         "if False:",
         "a deletion that failed once holds its object for ever",
     ),
     Mutant(
         _DELETION,
-        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        'if job.state == "failed" and told >= AGAIN_SECONDS:',
         'if job.state == "failed":',
         "a store that is down has one Job after the other",
     ),

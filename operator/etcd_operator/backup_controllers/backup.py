@@ -36,7 +36,7 @@ from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.stores import VOLUME
@@ -159,16 +159,23 @@ class Backups:
             wanted=backup.delete_stored,
             running=await self._running(body, backup) if held else None,
             job=await self._jobs.find(backup, name) if held else None,
-            now=self._wall_clock(),
+            told=self._failing_for(body),
         )
         if step is None:
             return None
         if isinstance(step, WriteStatus):
             told = status.render(body, None, step, job="", began="", now=self._now())
-            if await self._write(body, told) and step.reason == "DeletionFailed":
+            if await self._write(body, told) and step.reason == deletion.FAILED:
                 await self._announce(body, step)
             return step.after
         return await self._do(body, backup, step)
+
+    def _failing_for(self, body: Json) -> float:
+        """For how many seconds `Complete` has said so, or will by a clock that was ahead then."""
+        told = stored_conditions.find(body.get("status"), "Complete")
+        fails = told.get("reason") == deletion.FAILED
+        since = seconds(told.get("lastUpdateTime")) if fails else None
+        return 0.0 if since is None else abs(self._wall_clock() - since)
 
     async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
         """The Job that may still store something: the one that the status names, or one created

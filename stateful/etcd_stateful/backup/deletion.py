@@ -19,6 +19,7 @@ from etcd_stateful.backup import names, plan
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, WriteStatus
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
+FAILED: Final = "DeletionFailed"
 AGAIN_SECONDS: Final = 600.0
 """Time from one failed deletion to the next try."""
 
@@ -69,13 +70,14 @@ def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers 
 
 
 def decide(
-    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None, now: float
+    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None, told: float
 ) -> Step | None:
     """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 
     Args:
         running: the Job of the last backup, if it `may_still_run`.
         job: the Job that deletes what is stored.
+        told: for how many seconds `Complete` has said that it fails.
     """
     if FINALIZER not in finalizers:
         return None
@@ -86,7 +88,7 @@ def decide(
         return _stop(running)
     if job is None:
         return CreateDeletionJob()
-    return _of_job(job, off, now)
+    return _of_job(job, off, told)
 
 
 def may_still_run(job: Job) -> bool:
@@ -104,12 +106,12 @@ def _stop(running: Job) -> Step:
     return DeleteJob.of(running, why)
 
 
-def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
+def _of_job(job: Job, off: SetFinalizers, told: float) -> Step:
     if job.other_owner or job.deleting:
         return plan.not_ours(job)
     if job.state == "complete":
         return off
-    if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
+    if job.state == "failed" and told >= AGAIN_SECONDS:
         why = "it could not delete the stored backup, and is retried"
         return DeleteJob.of(job, why)
     return plan.with_present_image(job) or _held(job)
@@ -124,4 +126,4 @@ def _held(job: Job) -> WriteStatus:
         )
     words = f"the stored backup cannot be deleted: {why}. It is retried every ten minutes and "
     words += "after an edit; set deletionPolicy to Retain to keep it and delete the object"
-    return WriteStatus("DeletionFailed", words, after=plan.SLOW_SECONDS)
+    return WriteStatus(FAILED, words, after=plan.SLOW_SECONDS)

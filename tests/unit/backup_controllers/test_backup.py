@@ -946,8 +946,9 @@ class TestAtAnInterval:
         world.kube.live(ETCD_BACKUPS, "b")["metadata"]["creationTimestamp"] = (
             world.kube.clock.rfc3339()
         )
-        began = world.clock.now
-        for count in range(1, 100):
+        began, count = world.clock.now, 0
+        while world.clock.now - began < 12 * 3600 and count < 100:
+            count += 1
             while not (jobs := world.jobs()):
                 world.clock.now += await world.settle() or 0.0
             world.clock.now += 5
@@ -956,8 +957,6 @@ class TestAtAnInterval:
             world.end_job()
             await world.settle()
             world.kube.remove(JOBS, "default", jobs[0])
-            if world.clock.now - began > 12 * 3600:
-                break
 
         assert 11 <= count <= 14
 
@@ -1230,13 +1229,17 @@ class TestWithTheObject:
         await world.settle()
         return uid
 
-    async def test_a_failed_deletion_is_retried(self, world: World) -> None:
+    @pytest.mark.parametrize("ahead", [0, 86400, -86400])
+    async def test_a_failed_deletion_is_retried(self, world: World, ahead: int) -> None:
         """Correcting the credentials in the Secret had no effect, and the object stayed for
-        good."""
+        good. If the clock of the API server was wrong, it was retried a day later, or at once and
+        without ever saying why it failed."""
+        world.kube.clock = Skewed(world.clock, ahead)
         uid = await self.failed(world)
         world.clock.now += AGAIN_SECONDS - 60
         await world.settle()
         assert world.kube.live(JOBS, "b-backup-delete-g2")["metadata"]["uid"] == uid
+        assert world.condition()["reason"] == "DeletionFailed"
         world.clock.now += 60
         await world.settle()
 
@@ -1246,6 +1249,16 @@ class TestWithTheObject:
         world.kube.put(JOBS, job)
         await world.settle()
         assert not self.finalizers(world)
+
+    async def test_a_deletion_that_failed_while_a_clock_was_ahead_is_retried(
+        self, world: World
+    ) -> None:
+        world.clock.now += 365 * 86400
+        uid = await self.failed(world)
+        world.clock.now -= 365 * 86400
+        await world.settle()
+
+        assert world.kube.live(JOBS, "b-backup-delete-g2")["metadata"]["uid"] != uid
 
     async def test_an_edit_retries_a_failed_deletion_at_once(self, world: World) -> None:
         await self.failed(world)

@@ -219,9 +219,21 @@ MUTANTS: Final = [
     # What follows it.
     Mutant(
         _RECOVERY,
-        "if claim.ordinal != kept.ordinal and _is_from_earlier_epoch(seen, claim):",
-        "if _is_from_earlier_epoch(seen, claim) or claim.ordinal == kept.ordinal:",
+        "old = [claim for claim in others if _is_from_earlier_epoch(seen, claim)]",
+        "old = [*(claim for claim in others if _is_from_earlier_epoch(seen, claim)), kept]",
         "the survivor's own claim is deleted",
+    ),
+    Mutant(
+        _RECOVERY,
+        "        if claim.ordinal < kept.ordinal:\n            return Wait(",
+        "        if True:\n            return Wait(",
+        "a finalizer on one old claim keeps the survivor down for ever",
+    ),
+    Mutant(
+        _RECOVERY,
+        "min(seen.cluster.size, naming.MAX_SIZE if stop is None else stop))",
+        "seen.cluster.size)",
+        "pods are asked for whose old claims are still being deleted",
     ),
     Mutant(
         _RECOVERY,

@@ -18,7 +18,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
+from etcd_stateful.membership import bootstrap, filling, going_back, replicas, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -214,26 +214,38 @@ def _record(seen: Observation, claim: Claim) -> Step:
 def _clear_up(seen: Observation, kept: Claim) -> Step:
     if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
         return step
-    for claim in seen.claims:
-        if claim.ordinal != kept.ordinal and _is_from_earlier_epoch(seen, claim):
-            return _discard(claim)
-    record = recorded(seen)
-    size = max(kept.ordinal + 1, seen.cluster.size)
+    if step := _discard_others(seen, kept):
+        return step
+    record, stop = recorded(seen), replicas.in_the_way(seen)
+    size = max(kept.ordinal + 1, min(seen.cluster.size, naming.MAX_SIZE if stop is None else stop))
     words = f"{record.survivor} runs alone, and new members join it up to spec.size"
     return WriteBootstrap.of(seen, records.recovered(record, size), words)
+
+
+def _discard_others(seen: Observation, kept: Claim) -> Step | None:
+    """Deletes the other members' claims. Something may keep one for ever, so only those below the
+    survivor are waited for: if the StatefulSet controller cannot create a pod, it creates none
+    above it."""
+    others = (claim for claim in seen.claims if claim.ordinal != kept.ordinal)
+    old = [claim for claim in others if _is_from_earlier_epoch(seen, claim)]
+    for claim in old:
+        if not claim.deleting:
+            reason = f"claim {claim.name} is deleted: its member ended with the recovery"
+            return DeleteClaim.of(claim, reason)
+    for claim in old:
+        if claim.ordinal < kept.ordinal:
+            return Wait(
+                f"claim {claim.name} to be gone: until then pod {recorded(seen).survivor} is not "
+                "created (if the claim stays, its finalizers say what keeps it)",
+                soon=True,
+            )
+    return None
 
 
 def _is_from_earlier_epoch(seen: Observation, claim: Claim) -> bool:
     """Whether the claim's record is from an epoch that the user's recovery has ended (I6)."""
     record = claim.own_record
     return bool(record and survivor.is_ours(seen, claim) and record.epoch < recorded(seen).epoch)
-
-
-def _discard(claim: Claim) -> Step:
-    if claim.deleting:
-        return Wait(f"claim {claim.name} to be gone", soon=True)
-    reason = f"claim {claim.name} is deleted: its member ended with the recovery"
-    return DeleteClaim.of(claim, reason)
 
 
 def _failed(seen: Observation, why: str) -> Hold:

@@ -133,7 +133,7 @@ def i7_recovered(state: State, step: steps.WriteBootstrap) -> str:
     if not _is_safe(state.claims[kept], old.epoch):
         return "the recovery is over before the survivor is of the new epoch"
     for ordinal, claim in enumerate(state.claims):
-        if claim and claim.content and claim.content.log and ordinal != kept:
+        if claim and claim.content and claim.content.log and ordinal != kept and not claim.deleting:
             return f"the recovery is over, and the volume of ordinal {ordinal} is there"
     return ""
 

@@ -567,12 +567,34 @@ class TestAfterTheEpochIsRaised:
             left = with_claim(with_claim(seen, 0, **change), 2, **change)
             assert not isinstance(decide(left), DeleteClaim), change
 
-    def test_a_claim_that_is_being_deleted_is_waited_for(self) -> None:
+    def test_a_claim_below_the_survivor_is_waited_for(self) -> None:
+        """Its pod cannot be created, and the StatefulSet controller then creates none above it."""
         world = raised()
-        step = drive_until(world, DeleteClaim)
-        world.apply(step)
+        world.stuck_claims.add(0)
 
-        wait(decide(world.observe()), f"claim {step.name} to be gone")
+        rest = drive(world)
+
+        wait(rest, "claim data-c-0 to be gone: until then pod c-1", "finalizers")
+        assert world.record.survivor == "c-1"
+        world.stuck_claims.clear()
+        assert drive(world) == Settled()
+
+    @pytest.mark.parametrize("survivor", [0, 1])
+    def test_a_claim_that_a_finalizer_kept_held_the_survivor_down_for_ever(
+        self, survivor: int
+    ) -> None:
+        world = lost(3, tuple({0, 1, 2} - {survivor}))
+        world.stuck_claims.add(2)
+        world.ask(survivor)
+
+        assert drive(world) == Wait("claim data-c-2 to be gone")
+
+        assert world.serving() == {0, 1}
+        assert world.pods.keys() == {0, 1}
+        world.stuck_claims.clear()
+        world.take_back()
+        assert drive(world) == Settled()
+        assert world.serving() == {0, 1, 2}
 
     def test_a_lost_secret_is_recreated_in_the_new_epoch(self) -> None:
         """The claims have the epoch on record. Without it, every volume would count as older."""

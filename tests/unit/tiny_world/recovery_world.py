@@ -164,7 +164,8 @@ class RecoveryWorld(World):
         claim = self.claims[-1 if ordinal is None else ordinal]
         rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
         left = [one for one in self.claims.values() if one.data and one.uid != claim.uid]
-        rule(not left, "I6", "over before the volumes of before are gone")
+        going = all(one.deleting for one in left)
+        rule(going, "I6", "over before the volumes of before are deleted")
         rule(new.cluster_id == old.cluster_id and new.latched, "I7", "another cluster")
         rule(new.issued == old.issued, "I3", "the ledger forgot a ticket")
 

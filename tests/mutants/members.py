@@ -398,9 +398,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ALARMS,
-        "len(_hashes(seen)) < len(voters)",
-        "False",
+        "    if not _hashes(seen) or _may_answer(seen):\n",
+        "    if not _hashes(seen):\n",
         "members are called undecided before all have told",
+    ),
+    Mutant(
+        _ALARMS,
+        "any(_runs(seat) or not why_lost(seen, seat)",
+        "any(not why_lost(seen, seat)",
+        "members are called undecided while one still runs on the claim that somebody deletes",
+    ),
+    Mutant(
+        _ALARMS,
+        "any(_runs(seat) or not why_lost(seen, seat) for seat in unknown)",
+        "any(unknown)",
+        "a learner and a lost member keep it back for ten minutes that the data differs",
     ),
     Mutant(
         _PLANNER,

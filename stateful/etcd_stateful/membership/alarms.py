@@ -9,6 +9,7 @@ from collections import Counter
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
+from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step, Wait
 from etcd_stateful.observed.members import Alarm
@@ -82,34 +83,46 @@ def is_undecided(seen: Observation) -> bool:
 
 
 def undecided(seen: Observation) -> Step | None:
-    """Holds if all voters answered and no majority agrees. Asked after `replace`, which removes a
-    member that the majority disagrees with."""
-    voters = roster.voters(seen)
+    """Holds if no majority agrees, and no voter's answer could change that: all others are lost.
+    Asked after `replace`, which removes a member that the majority disagrees with."""
     if not is_corrupt(seen):
         return None
     if unknown := _uncompared(seen):
         names = roster.in_words(unknown)
         return Wait(f"the data of {names} to be compared: etcd has raised the alarm CORRUPT")
-    if len(_hashes(seen)) < len(voters):
+    if not _hashes(seen) or _may_answer(seen):
         return None
+    voters = roster.voters(seen)
     saved = "save the data that you trust (etcdctl snapshot save in its pod) and restore it"
     where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"
     ways = f"Restore a backup {where}; or {saved}"
     if len(voters) == 1:
         why = f"{voters[0].name} is the only member, so nothing shows whether its data is right"
         ways = f"{ways}; or keep it as it is (etcdctl alarm disarm)"
-    elif _some_differ(seen):
+    elif max(Counter(_hashes(seen)).values()) < roster.quorum(len(_hashes(seen))):
         why = f"no majority of the members has the same data: {_groups(seen)}"
     else:
         return None
     return Hold("DataDiffers", f"etcd has raised the alarm CORRUPT, and {why}. {ways}")
 
 
+def _may_answer(seen: Observation) -> bool:
+    """Whether a voter without a hash may have one later. One that has lost its data has none, and
+    is not removed while a learner copies."""
+    unknown = (seat for seat in roster.voters(seen) if seat.ordinal not in seen.hashes)
+    return any(_runs(seat) or not why_lost(seen, seat) for seat in unknown)
+
+
+def _runs(seat: roster.Seat) -> bool:
+    return bool(seat.pod and seat.pod.runs_etcd and not seat.pod.is_stuck)
+
+
 def _groups(seen: Observation) -> str:
     """Which members have the same hash, for a message."""
     groups: dict[int, list[roster.Seat]] = {}
     for seat in roster.voters(seen):
-        groups.setdefault(seen.hashes[seat.ordinal], []).append(seat)
+        if seat.ordinal in seen.hashes:
+            groups.setdefault(seen.hashes[seat.ordinal], []).append(seat)
     return " against ".join(roster.in_words(one) for one in groups.values())
 
 

@@ -178,6 +178,51 @@ class TestWithoutAMajority:
         assert "the same data: c-0 against c-1." in rest.message
         assert world.history == []
 
+    def with_learner(self, size: int, *differing: int) -> World:
+        """Voters with different data, and a learner that could vote otherwise."""
+        world = formed(size)
+        world.edit(size=size + 1)
+        until(world, f"promote c-{size}")
+        seats = {world.seat(one): one for one in world.etcd.members}
+        world.etcd.differing = {seats[one]: index + 7 for index, one in enumerate(differing)}
+        world.etcd.alarms = [Alarm("CORRUPT", seats[0])]
+        return world
+
+    def lose(self, world: World, ordinal: int) -> None:
+        world.empty(ordinal)
+        for _ in range(3):
+            world.turn()
+
+    def test_that_data_differs_was_said_only_once_a_learner_had_been_given_up(self) -> None:
+        """The lost voter has no hash, and is not removed before the learner is."""
+        world = self.with_learner(3, 1)
+        self.lose(world, 2)
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert "the same data: c-0 against c-1." in step.message
+        assert len(world.etcd.members) == 4
+
+    def test_a_tie_is_not_reported_while_a_lost_voter_still_runs(self) -> None:
+        """Its claim is being deleted, it is silent for a moment, and may yet decide."""
+        world = self.with_learner(3, 1)
+        world.claims[2].deleting = True
+        world.pods[2].silent = True
+
+        assert isinstance(decide(world.observe()), Wait)
+
+    def test_a_tie_is_not_reported_if_the_loss_of_a_voter_may_decide_it(self) -> None:
+        """Of five, two agree, and one is lost. The fifth may be a witness when it answers."""
+        world = self.with_learner(5, 1, 2)
+        self.lose(world, 4)
+        world.pods[3].silent = True
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Wait)
+        assert "the members' data to be compared" in step.reason
+
     def test_a_learner_waits_for_hashes_that_are_missing(self) -> None:
         world = formed(2)
         world.edit(size=3)

@@ -98,15 +98,33 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DISRUPTIONS,
-        "    if seen.cluster.durable:\n",
-        "    if True:\n",
+        "    if not seen.cluster.durable:\n",
+        "    if False:\n",
         "people are told to delete the only data there is",
     ),
     Mutant(
         _DISRUPTIONS,
-        "not is_latched(seen) or ",
-        "",
+        " or not is_latched(seen):\n",
+        ":\n",
         "drains are said to wait for a budget that is not there",
+    ),
+    Mutant(
+        _DISRUPTIONS,
+        '        return outcome.kept("DrainsBlocked")\n',
+        "        return None\n",
+        "a cluster of two without a quorum seems to let its pods go",
+    ),
+    Mutant(
+        _BUDGET,
+        "return min_available(seen) >= len(roster.voters(seen))",
+        "return roster.quorum(seen.cluster.size) == seen.cluster.size",
+        "drains of the only member seem to go on once more members are asked for",
+    ),
+    Mutant(
+        _BUDGET,
+        "return min_available(seen) >= len(roster.voters(seen))",
+        "return len(roster.voters(seen)) < 3",
+        "drains of three seem to go on beside a learner",
     ),
     Mutant(
         _CHILDREN,

@@ -61,5 +61,6 @@ def is_stuck(seen: Observation) -> bool:
 
 
 def blocks_all_evictions(seen: Observation) -> bool:
-    """Whether a quorum of the declared size is all members, so that no drain can evict one."""
-    return roster.quorum(seen.cluster.size) == seen.cluster.size
+    """Whether the quorum of the members on the list takes all voters that it has pods of, so that
+    no drain can evict one. A learner counts for the quorum, but is never Ready."""
+    return min_available(seen) >= len(roster.voters(seen))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from worlds import World, body, drive, formed, is_write
+from worlds import World, body, drive, formed, is_write, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.membership.bootstrap import at_running_version
@@ -562,9 +562,45 @@ class TestDrainsBlocked:
     def test_three_members_report_nothing(self) -> None:
         assert "DrainsBlocked" not in conditions(outcome(formed(3)))
 
+    def test_the_only_member_was_not_reported_once_the_spec_asked_for_three(self) -> None:
+        """The other pods may wait for a node for hours, and the drain of the first waits too."""
+        world = formed(1)
+        world.stuck = {1, 2}
+        world.edit(size=3)
+        drive(world)
+
+        message = of(world, "DrainsBlocked").message
+
+        assert "the only voter is needed" in message
+        assert "That ends when 3 members serve" in message
+        assert "Set spec.size" not in message
+
+    def test_three_members_were_reported_as_one_once_the_spec_asked_for_one(self) -> None:
+        world = formed(3)
+        world.edit(size=1)
+
+        assert "DrainsBlocked" not in conditions(outcome(world))
+
+    def test_a_learner_beside_three_keeps_each_of_them(self) -> None:
+        """It raises the budget to three, and is itself never Ready."""
+        world = formed(3)
+        world.edit(size=5)
+        until(world, "promote c-3")
+
+        assert "all 3 voters are needed" in of(world, "DrainsBlocked").message
+
+    def test_without_a_quorum_it_stays_what_it_was(self) -> None:
+        world = formed(2)
+        before = outcome(world)
+        world.cut_off = True
+        stored = {"conditions": as_stored(all_conditions(before), {}, NOW, 1)}
+
+        assert "DrainsBlocked" in conditions(outcome(world, stored=stored))
+        assert "DrainsBlocked" not in conditions(outcome(world))
+
     def test_a_cluster_that_has_not_formed_reports_nothing_as_it_has_no_budget(self) -> None:
         world = World(body(1))
-        world.cut_off = True
-        drive(world)
+        until(world, "latch")
+        assert world.observe().etcd is not None
 
         assert "DrainsBlocked" not in conditions(outcome(world))

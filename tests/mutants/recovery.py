@@ -32,6 +32,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
+        "    if running := _still_running(seen):\n",
+        "    if running := '':\n",
+        "a member that still runs on a deleted claim is said to have no data",
+    ),
+    Mutant(
+        _SURVIVOR,
         "if not (taken_on and empty and seen.last_version is None):",
         "if not (taken_on and empty):",
         "whoever lost a cluster's data is told that there never was any",

@@ -142,21 +142,29 @@ def ways_out(seen: Observation) -> str:
 
 def _with_empty_dir(seen: Observation) -> str:
     """What to do if the data is in emptyDir volumes, which a recovery or restore cannot use."""
-    left = [seat for seat in roster.seats(seen) if seat.status]
-    kept = (
-        f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
-        "in it makes a backup. "
-    )
     return (
-        f"{kept if left else ''}Data in emptyDir volumes is not recovered: restore a backup into a "
+        f"{_still_running(seen)}Data in emptyDir volumes is not recovered: restore a backup into a "
         "new cluster with claims, or delete the EtcdCluster and create it again to begin empty"
     )
 
 
+def _still_running(seen: Observation) -> str:
+    """Which members still have data that goes with their pods; empty if none has."""
+    left = [seat for seat in roster.seats(seen) if seat.status]
+    if not left:
+        return ""
+    return (
+        f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
+        "in it makes a backup. "
+    )
+
+
 def _without_any_data(seen: Observation) -> str:
-    """What to do if no volume has data. If the Secret was lost too, the claims' records do not show
-    whether the cluster had formed. Only the user knows."""
+    """What to do if no volume has data that could be recovered. If the Secret was lost too, the
+    claims' records do not show whether the cluster had formed. Only the user knows."""
     ways, record = "bring a volume back, or restore a backup", recorded(seen)
+    if running := _still_running(seen):
+        return f"{running}No volume can be recovered: {ways}"
     taken_on = record.attempt == 0 and not record.issued
     empty = all(seat.volume_is_empty for seat in roster.seats(seen))
     if not (taken_on and empty and seen.last_version is None):

@@ -249,6 +249,18 @@ class TestLost:
         assert ("There is data in c-0:" in rest.message) is (0 not in lost)
         assert "restore a backup into a new cluster with claims" in rest.message
 
+    def test_a_member_that_runs_on_a_deleted_claim_was_said_to_have_no_data(self) -> None:
+        """It ends with its pod, and had all that the cluster has written."""
+        world = wiped(2, 1)
+        world.claims[0].deleting = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "No member's data is left" not in rest.message
+        assert "There is data in c-0: as long as a pod lives, etcdctl snapshot" in rest.message
+        assert "No volume can be recovered: bring a volume back" in rest.message
+
     def test_an_edited_size_makes_no_quorum(self) -> None:
         """Members that were never added cannot come back."""
         world = wiped(3, 0, 1)

@@ -27,6 +27,7 @@ from etcd_stateful.membership import (
     filling,
     in_place_request,
     leftovers,
+    quorum,
     roster,
     survivor,
     takeover,
@@ -220,7 +221,10 @@ def clean_up(seen: Observation) -> Step | None:
 
 def _until_it_serves(seen: Observation) -> Step:
     record = recorded(seen)
-    first = [claim for claim in seen.claims if _is_of_present_cluster(seen, claim)]
+    seats = (seat for seat in roster.seats(seen) if not quorum.is_lost(seat))
+    first = [
+        seat.claim for seat in seats if seat.claim and _is_of_present_cluster(seen, seat.claim)
+    ]
     kept = [claim.name for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
     keeps = f"claims {', '.join(kept)} of the replaced cluster are kept" if kept else ""
     if not first:

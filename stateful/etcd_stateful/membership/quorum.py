@@ -34,7 +34,7 @@ def missing(seen: Observation) -> Step | None:
     vacant = _never_started(seen, every)
     every, size = [seat for seat in every if seat not in vacant], size - len(vacant)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
-    lost = [seat for seat in every if _is_lost(seat)]
+    lost = [seat for seat in every if is_lost(seat)]
     words = "; ".join((*(_why(seat) for seat in silent), *_version_hint(seen)))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
@@ -100,7 +100,7 @@ def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
     return epoch > FIRST_EPOCH and bool(kept) and young and (kept == known or not seen.statuses)
 
 
-def _is_lost(seat: Seat) -> bool:
+def is_lost(seat: Seat) -> bool:
     """Whether the data of this ordinal is lost. Without a member list, only `start` and the claims
     can prove it."""
     claim, pod = seat.claim, seat.pod

@@ -591,6 +591,30 @@ class TestWhatFails:
         world.ask()
         go(world, is_stop)
         record, taking = world.record, world.record.successor
+    @pytest.mark.parametrize("how", ["emptied", "damaged"])
+    def test_a_first_volume_that_start_finds_lost_was_waited_for(self, how: str) -> None:
+        """Its claim was still there, so the cluster was said for ever to be about to serve."""
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        world.stuck.clear()
+        if how == "emptied":
+            world.claims[3].data = None
+        else:
+            world.claims[3].damaged = "the log is cut short"
+
+        step = drive(world, idle=8)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreFailed"
+        assert "the restored cluster lost its volume before it served" in step.message
+        assert (
+            "claims data-c-0, data-c-1, data-c-2 of the replaced cluster are kept" in step.message
+        )
+        world.ask(uid="uid-s")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
         assert taking is not None
         busy = replace(record, declined=True, before="3.6.16", oldest="3.6.16", version="3.7.3")
 

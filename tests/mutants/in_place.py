@@ -139,6 +139,36 @@ MUTANTS: Final = [
         "pods are not stopped for what has been restored, as a version waits for them",
     ),
     Mutant(
+        "membership/in_place_request.py",
+        "    if left := off_record(seen):\n",
+        "    if left := '':\n",
+        "a restore begins the epoch of a claim off the record, whose pod then runs beside it",
+    ),
+    Mutant(
+        "membership/survivor.py",
+        " or in_place_request.off_record(seen):",
+        ":",
+        "a recovery begins the epoch of a restore that is off the record",
+    ),
+    Mutant(
+        "membership/recovery.py",
+        "restored.ordinal if restored else None",
+        "None",
+        "a recovery starts a pod on the volume of a restore",
+    ),
+    Mutant(
+        "membership/blocked.py",
+        " and finding.cluster_id in (None, record.cluster_id)\n    if ours and",
+        "\n    if ours and",
+        "a recovery is offered for a claim that a restore has left",
+    ),
+    Mutant(
+        "membership/in_place.py",
+        "(seat for seat in roster.seats(seen) if not quorum.is_lost(seat))",
+        "roster.seats(seen)",
+        "a first volume that is empty is said for ever to be about to serve",
+    ),
+    Mutant(
         "membership/in_place.py",
         "    if (recovery := survivor.accepted(seen)) is not None:",
         "    if (recovery := survivor.accepted(seen)) is not None and False:",

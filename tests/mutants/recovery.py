@@ -237,8 +237,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "min(seen.cluster.size, naming.MAX_SIZE if stop is None else stop))",
-        "seen.cluster.size)",
+        "ends = (seen.cluster.size, stop, ",
+        "ends = (seen.cluster.size, ",
         "pods are asked for whose old claims are still being deleted",
     ),
     Mutant(

@@ -111,7 +111,8 @@ def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
 def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     record = recorded(seen)
     others = finding.cluster_uid not in {None, "", seen.cluster.uid}
-    if not others and record.latched and (finding.epoch or 0) > record.epoch:
+    ours = not others and finding.cluster_id in (None, record.cluster_id)
+    if ours and record.latched and (finding.epoch or 0) > record.epoch:
         return f"It belongs to a recovery that is no longer on record. {survivor.ways_out(seen)}"
     ways = ["Give the pod its own volume back"]
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt

@@ -12,6 +12,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster, takeover
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.observed.objects import Claim
@@ -37,6 +38,8 @@ def why_not(seen: Observation) -> str:
             f"a recovery with the data of {survivor} is under way (docs/recovery.md), and comes "
             "first"
         )
+    if left := off_record(seen):
+        return left
     begun = recorded(seen).successor is not None
     if not begun and (names := _to_be_adopted(seen)):
         return (
@@ -48,6 +51,28 @@ def why_not(seen: Observation) -> str:
             f"it needs an ordinal that the cluster does not use, but all {naming.MAX_SIZE} are "
             f"used: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
         )
+    return ""
+
+
+def off_record(seen: Observation) -> str:
+    """Which claim is of a restore in place that is no longer on record, as after the loss of the
+    Secret; empty if there is none.
+
+    A recovery or another restore would begin the epoch of that claim. `start` would then let its
+    pod run, beside the other cluster.
+    """
+    record = recorded(seen)
+    known = {record.cluster_id, record.successor.cluster_id if record.successor else 0}
+    for claim in seen.claims:
+        held = claim.own_record
+        if held is None or claim.deleting or held.cluster_uid != seen.cluster.uid:
+            continue
+        if held.epoch > record.epoch and held.cluster_id not in known:
+            return (
+                f"claim {claim.name} holds epoch {held.epoch} of another etcd cluster, "
+                f"{to_hex(held.cluster_id)}, as a restore leaves it whose record was lost. Its pod "
+                "could run beside this cluster: if you do not need its data, delete the claim"
+            )
     return ""
 
 

@@ -216,10 +216,17 @@ def _clear_up(seen: Observation, kept: Claim) -> Step:
         return step
     if step := _discard_others(seen, kept):
         return step
-    record, stop = recorded(seen), replicas.in_the_way(seen)
-    size = max(kept.ordinal + 1, min(seen.cluster.size, naming.MAX_SIZE if stop is None else stop))
+    record, size = recorded(seen), _size(seen, kept)
     words = f"{record.survivor} runs alone, and new members join it up to spec.size"
     return WriteBootstrap.of(seen, records.recovered(record, size), words)
+
+
+def _size(seen: Observation, kept: Claim) -> int:
+    """How many pods there may be at first: none at a claim that is still being deleted, nor at that
+    of a restore in place, whose volume may be of the epoch that the recovery has begun."""
+    stop, restored = replicas.in_the_way(seen), recorded(seen).successor
+    ends = (seen.cluster.size, stop, restored.ordinal if restored else None)
+    return max(kept.ordinal + 1, min(end for end in ends if end is not None))
 
 
 def _discard_others(seen: Observation, kept: Claim) -> Step | None:

@@ -292,6 +292,86 @@ class TestAtEveryStep:
 
         self.each(worlds, happens)
 
+    def test_a_claim_of_which_no_record_was_left_ran_beside_the_restored_cluster(self) -> None:
+        """The Secret was lost, and the restore began again, at another ordinal and with the same
+        epoch. So a pod on the first claim started without a ticket, and clients wrote to both."""
+        world = running(3)
+        first = world.record.cluster_id
+        world.body["status"] = {"clusterID": identity.to_hex(first)}
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.lose_secret()
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreRefused"
+        assert "claim data-c-3 holds epoch 2 of another etcd cluster" in step.message
+        assert "if you do not need its data, delete the claim" in step.message
+        assert world.record.cluster_id == first
+        assert world.serving() == {0, 1, 2}
+        del world.claims[3]
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
+
+    def test_a_recovery_was_offered_for_a_pod_on_such_a_claim(self) -> None:
+        """The other members serve, and it is a claim that may be deleted."""
+        world = running(3)
+        world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.lose_secret()
+        world.restore = None
+        world.edit(size=4)
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "ForeignData"
+        assert "delete claim data-c-3 with its data" in step.message
+        assert "spec.recovery" not in step.message
+
+    def test_a_recovery_waits_until_such_a_claim_is_deleted(self) -> None:
+        """It would begin the same epoch, and its pod would start once there are four members."""
+        world = running(3)
+        world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.lose_secret()
+        world.restore = None
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        world.wipe(0, 1)
+        drive(world, idle=3)
+        RecoveryWorld.ask(world, 2)
+
+        step = drive(world, idle=8)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RecoveryRefused"
+        assert "claim data-c-3 holds epoch 2 of another etcd cluster" in step.message
+        del world.claims[3]
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+    def test_a_recovery_started_a_pod_on_the_volume_of_a_restore(self) -> None:
+        """A size that waits for the restore was reached at once, as there was no member list. The
+        recovery began the epoch of the restore's volume, so that would have served."""
+        world = running(3)
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.wipe(0, 1)
+        for _ in range(3):
+            world.turn()
+        world.edit(size=5)
+        RecoveryWorld.ask(world, 2)
+
+        for _ in range(60):
+            step = decide(world.observe())
+            if is_write(step):
+                world.apply(step)
+            world.turn()  # the StatefulSet controller does not wait for the operator
+        assert world.record.epoch == 3
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(
         self, worlds: list[InPlaceWorld], *, goes_on: bool
@@ -511,6 +591,30 @@ class TestWhatFails:
         assert len(data_of(world, world.record.cluster_id)) == 3
         assert not data_of(world, first)
 
+    @pytest.mark.parametrize("how", ["emptied", "damaged"])
+    def test_a_first_volume_that_start_finds_lost_was_waited_for(self, how: str) -> None:
+        """Its claim was still there, so the cluster was said for ever to be about to serve."""
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        world.stuck.clear()
+        if how == "emptied":
+            world.claims[3].data = None
+        else:
+            world.claims[3].damaged = "the log is cut short"
+
+        step = drive(world, idle=8)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreFailed"
+        assert "the restored cluster lost its volume before it served" in step.message
+        assert (
+            "claims data-c-0, data-c-1, data-c-2 of the replaced cluster are kept" in step.message
+        )
+        world.ask(uid="uid-s")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
     def test_a_restored_cluster_that_never_serves_can_be_replaced_by_another(self) -> None:
         """For example if the backup is of a newer etcd, and no manifest says so."""
         world = running()
@@ -591,30 +695,6 @@ class TestWhatFails:
         world.ask()
         go(world, is_stop)
         record, taking = world.record, world.record.successor
-    @pytest.mark.parametrize("how", ["emptied", "damaged"])
-    def test_a_first_volume_that_start_finds_lost_was_waited_for(self, how: str) -> None:
-        """Its claim was still there, so the cluster was said for ever to be about to serve."""
-        world = running()
-        world.ask()
-        world.stuck.add(3)
-        drive(world, idle=8, limit=MOST)
-        world.stuck.clear()
-        if how == "emptied":
-            world.claims[3].data = None
-        else:
-            world.claims[3].damaged = "the log is cut short"
-
-        step = drive(world, idle=8)
-
-        assert isinstance(step, Hold)
-        assert step.reason == "RestoreFailed"
-        assert "the restored cluster lost its volume before it served" in step.message
-        assert (
-            "claims data-c-0, data-c-1, data-c-2 of the replaced cluster are kept" in step.message
-        )
-        world.ask(uid="uid-s")
-        assert drive(world, idle=8, limit=MOST) == Settled()
-
         assert taking is not None
         busy = replace(record, declined=True, before="3.6.16", oldest="3.6.16", version="3.7.3")
 

@@ -10,7 +10,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from recovery_world import RecoveryWorld, _instead
+from recovery_world import JOB, RecoveryWorld, _instead
 from restore_world import RESTORE, RestoreWorld
 from world_api import Json, Volume
 from world_etcd import Conflict, Data, Etcd
@@ -86,6 +86,9 @@ class InPlaceWorld(RestoreWorld):
         self.claims[ordinal] = Volume(f"v{self._next()}", self._next(), notes)
 
     def _create_job(self, step: CreateJob) -> None:
+        if step.name == JOB:
+            RecoveryWorld._create_job(self, step)
+            return
         if not self.in_place:
             super()._create_job(step)
             return
@@ -104,7 +107,7 @@ class InPlaceWorld(RestoreWorld):
     def _may_stop(self, *asked: Any) -> None:
         if self.record.restoring:
             return
-        if self.cluster.recovery is not None:
+        if self.cluster.recovery is not None and not (self._word() and self._is_filled()):
             RecoveryWorld._may_stop(self, *asked)
             return
         rule(self._word(), "I1", "all stopped without a human's word")
@@ -161,7 +164,8 @@ class InPlaceWorld(RestoreWorld):
         with _instead("claim_deletion", lambda *_: None):
             super()._delete_claim(step)
         rule(held.cluster_uid == self.cluster.uid, "I6", "another's")
-        if data is None or held.epoch > self.record.epoch:
+        taking = self.record.successor
+        if data is None or (taking and held.cluster_id == taking.cluster_id):
             return  # was meant for the successor, and never ran
         rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
         rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
@@ -177,6 +181,9 @@ class InPlaceWorld(RestoreWorld):
 
     def _run_job(self, job: Job) -> None:
         taking = self.record.successor
+        if job.name == JOB:
+            RecoveryWorld._run_job(self, job)
+            return
         if taking is None:
             super()._run_job(job)
             return

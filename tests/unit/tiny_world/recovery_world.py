@@ -163,7 +163,8 @@ class RecoveryWorld(World):
         ordinal = naming.ordinal_of("c", old.survivor)
         claim = self.claims[-1 if ordinal is None else ordinal]
         rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
-        left = [one for one in self.claims.values() if one.data and one.uid != claim.uid]
+        others = (one for one in self.claims.values() if one.uid != claim.uid)
+        left = [one for one in others if one.data and one.data.cluster_id == old.cluster_id]
         going = all(one.deleting for one in left)
         rule(going, "I6", "over before the volumes of before are deleted")
         rule(new.cluster_id == old.cluster_id and new.latched, "I7", "another cluster")

@@ -9,6 +9,12 @@ from mutants.mutant import Mutant
 MUTANTS: Final = [
     Mutant(
         "membership/quorum.py",
+        "    return bool(seat.status and seat.status.learner)\n",
+        "    return False\n",
+        "a learner hides that too few voters are left for a quorum",
+    ),
+    Mutant(
+        "membership/quorum.py",
         " or _is_seen_to_serve(every)\n",
         "\n",
         "a growing cluster that is not heard for a moment is called lost",

@@ -31,8 +31,8 @@ def missing(seen: Observation) -> Step | None:
         return None
     size = replicas.wanted(seen)
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
-    vacant = _never_started(seen, every)
-    every, size = [seat for seat in every if seat not in vacant], size - len(vacant)
+    without = [*_never_started(seen, every), *(seat for seat in every if _is_learner(seat))]
+    every, size = [seat for seat in every if seat not in without], size - len(without)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if is_lost(seat)]
     words = "; ".join((*(_why(seat) for seat in silent), *_version_hint(seen)))
@@ -60,6 +60,12 @@ def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
     most = budget.max_members(seen)
     spare = len(every) - most if most else 0
     return waiting[-spare:] if spare > 0 else []
+
+
+def _is_learner(seat: Seat) -> bool:
+    """Whether the member has no vote, by its own status. If it was promoted a moment ago, it may
+    not know yet; then the next leader tells it."""
+    return bool(seat.status and seat.status.learner)
 
 
 def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:

@@ -261,6 +261,22 @@ class TestLost:
         assert "There is data in c-0: as long as a pod lives, etcdctl snapshot" in rest.message
         assert "No volume can be recovered: bring a volume back" in rest.message
 
+    @pytest.mark.parametrize("size", [2, 4])
+    def test_a_learner_was_counted_as_a_voter_who_may_come_back(self, size: int) -> None:
+        """So the loss of the quorum was never reported, nor what to do: it has no vote."""
+        world = formed(size)
+        world.edit(size=size + 1)
+        until(world, f"promote c-{size}")
+        for ordinal in range(size // 2):
+            world.claims[ordinal].data = None
+            world.restart_pod(ordinal)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert f'"survivor": "c-{size // 2}"' in rest.message
+
     def test_an_edited_size_makes_no_quorum(self) -> None:
         """Members that were never added cannot come back."""
         world = wiped(3, 0, 1)

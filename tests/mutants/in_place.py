@@ -139,6 +139,12 @@ MUTANTS: Final = [
         "pods are not stopped for what has been restored, as a version waits for them",
     ),
     Mutant(
+        "membership/recovery.py",
+        "return _restore_stopped(seen) or _strangers_stopped(seen)",
+        "return _strangers_stopped(seen)",
+        "a recovery waits for ever for the Job of a restore that cannot end",
+    ),
+    Mutant(
         "membership/in_place_request.py",
         "    if left := off_record(seen):\n",
         "    if left := '':\n",

@@ -99,7 +99,16 @@ def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
             return DeletePod.by_force(pod, reason)
     if seen.pods:
         return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
-    return _strangers_stopped(seen)
+    return _restore_stopped(seen) or _strangers_stopped(seen)
+
+
+def _restore_stopped(seen: Observation) -> Step | None:
+    """Deletes the Job of a restore in place, whose pod may never end. What it has restored is of no
+    use after the recovery."""
+    job = seen.job
+    if job is None or job.name != naming.restore_job(seen.cluster.name):
+        return None
+    return filling.delete_job(seen, "the recovery comes first")
 
 
 def _strangers_stopped(seen: Observation) -> Step | None:

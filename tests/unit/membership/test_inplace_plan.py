@@ -372,6 +372,27 @@ class TestAtEveryStep:
         assert world.record.epoch == 3
         assert drive(world, idle=8, limit=MOST) == Settled()
 
+    def test_a_recovery_waited_for_a_restore_that_could_not_end(self) -> None:
+        """Its Job could not reach the store, and the message said to delete the pod of a node that
+        is off. The Job made another one each time."""
+        world = running(3)
+        world.job_runs = False
+        world.ask()
+        world.apply(go(world, lambda step: isinstance(step, CreateJob)))
+        world.strangers = ("c-restore-x7k2p",)
+        world.wipe(0, 1)
+        for _ in range(3):
+            world.turn()
+        RecoveryWorld.ask(world, 2)
+
+        def each(step: Step) -> None:
+            if isinstance(step, DeleteJob):
+                world.strangers, world.job_runs = (), True
+
+        assert drive(world, idle=8, limit=MOST, each=each) == Settled()
+        assert world.record.epoch == 3
+        assert world.record.restored_by == "uid-r"
+
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(
         self, worlds: list[InPlaceWorld], *, goes_on: bool

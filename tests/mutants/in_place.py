@@ -145,6 +145,12 @@ MUTANTS: Final = [
         "a recovery waits for ever for the Job of a restore that cannot end",
     ),
     Mutant(
+        "membership/in_place.py",
+        "if not recovers and (step := ",
+        "if (step := ",
+        "a restore that is cancelled deletes the Job of a recovery, again and again",
+    ),
+    Mutant(
         "membership/in_place_request.py",
         "    if left := off_record(seen):\n",
         "    if left := '':\n",

@@ -173,7 +173,8 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
 
 def _call_off(seen: Observation, taking: Successor) -> Step:
     """Cancels the restore: deletes its Job, and its claim if that is recorded as the restore's."""
-    if step := filling.delete_job(seen, "the restore in place is cancelled"):
+    recovers = recorded(seen).survivor  # then the Job is that of the recovery
+    if not recovers and (step := filling.delete_job(seen, "the restore in place is cancelled")):
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:

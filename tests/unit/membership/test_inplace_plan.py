@@ -393,6 +393,29 @@ class TestAtEveryStep:
         assert world.record.epoch == 3
         assert world.record.restored_by == "uid-r"
 
+    def test_a_restore_that_was_cancelled_deleted_the_job_of_a_recovery(self) -> None:
+        """Again and again, as long as something kept the claim of the restore."""
+        world = running(3)
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.wipe(0, 1)
+        for _ in range(3):
+            world.turn()
+        RecoveryWorld.ask(world, 2)
+        world.apply(go(world, lambda step: isinstance(step, CreateJob)))
+        world.restore = None
+        world.stuck_claims = {3}
+        world.job_runs = False
+
+        rest = drive(world, idle=8)
+
+        assert isinstance(rest, Wait)
+        assert "Job c-recovery to make a cluster of one" in rest.reason
+        world.job_runs = True
+        world.stuck_claims = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.epoch == 2
+
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(
         self, worlds: list[InPlaceWorld], *, goes_on: bool

@@ -15,7 +15,7 @@ from restore_world import RESTORE, RestoreWorld
 from world_api import Json, Volume
 from world_etcd import Conflict, Data, Etcd
 from world_rules import rule
-from worlds import body, drive, is_write
+from worlds import World, body, drive, is_write
 
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
@@ -162,7 +162,7 @@ class InPlaceWorld(RestoreWorld):
             super()._delete_claim(step)
             return
         with _instead("claim_deletion", lambda *_: None):
-            super()._delete_claim(step)
+            World._delete_claim(self, step)
         rule(held.cluster_uid == self.cluster.uid, "I6", "another's")
         taking = self.record.successor
         if data is None or (taking and held.cluster_id == taking.cluster_id):

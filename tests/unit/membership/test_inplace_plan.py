@@ -324,7 +324,17 @@ class TestAtEveryStep:
         world.restore = None
         world.edit(size=4)
 
-        step = drive(world, idle=8, limit=MOST)
+        drive(world, idle=8, limit=MOST)
+        seen = world.observe()
+        pod, held = seen.pod(3), world.member_record(3)
+        assert pod is not None
+        assert pod.answer is not None
+        assert held is not None
+        found = replace(pod.answer.finding, epoch=held.epoch, cluster_id=held.cluster_id)
+        told = replace(pod, answer=replace(pod.answer, finding=found))
+        pods = tuple(told if one is pod else one for one in seen.pods)
+
+        step = decide(replace(seen, pods=pods))
 
         assert isinstance(step, Hold)
         assert step.reason == "ForeignData"

@@ -218,7 +218,7 @@ MUTANTS: Final = [
         "data of a recovery that was not recorded is adopted beside the others'",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "(_needs_names(seen) or _may_need_names(seen))",
         "_needs_names(seen)",
         "TLS of clients goes before anybody has asked whether etcd wants a name",

@@ -190,7 +190,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "    return going_back.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))",
+        "    return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))",
         "    return None",
         "settled with a pod that does not serve",
     ),

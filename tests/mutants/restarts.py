@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
 _CHILDREN = "membership/children.py"
-_GOING_BACK = "membership/going_back.py"
+_GOING_BACK = "membership/rollback.py"
 _IRREVERSIBLE = "membership/irreversible.py"
 _OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
@@ -265,8 +265,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Edits(going_back.go_back),\n    going_back.record_newer_format,\n",
-        "    going_back.record_newer_format,\n",
+        "    _Edits(rollback.roll_back),\n    rollback.record_newer_format,\n",
+        "    rollback.record_newer_format,\n",
         "no version is ever left again half-way",
     ),
     Mutant(
@@ -475,8 +475,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    return None if waits or children",
-        "    return None if children",
+        "    if waits or children",
+        "    if children",
         "TLS that is turned off takes along an option for the version to come",
     ),
     Mutant(

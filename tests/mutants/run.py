@@ -49,7 +49,7 @@ MODULES = (
     "in_place",
     "schedules",
     "silence",
-    "larger",
+    "claim_expansion",
     "space",
 )
 REPORT = Path(__file__).with_name("report.json")

@@ -68,7 +68,7 @@ _TLS = (
     "credentials/test_tls_passes.py",
 )
 
-_SWITCH = ("membership/test_switch.py", "cluster/test_switch_passes.py")
+_SWITCH = ("membership/test_tls_switch.py", "cluster/test_switch_passes.py")
 
 _BACKUPS = (
     "backup/test_decisions.py",
@@ -144,10 +144,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/in_place_request.py": _IN_PLACE,
-    "membership/larger.py": ("membership/test_larger.py",),
+    "membership/claim_expansion.py": ("membership/test_claim_expansion.py",),
     "membership/space.py": (*_SPACE, "membership/test_certificates.py"),
     "membership/bootstrap_source.py": (*_BY_NAME, "membership/test_restore_added.py"),
-    "membership/in_place.py": (*_IN_PLACE, "membership/test_going_back.py"),
+    "membership/in_place.py": (*_IN_PLACE, "membership/test_rollback.py"),
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/cluster/defrag_backoff.py": _SPACE,
     "operator/etcd_operator/objects/jobs.py": _SPACE,
@@ -319,7 +319,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/filling.py": (*_RESTORES, *_IN_PLACE),
     "membership/grow.py": (
         _GROW,
-        "membership/test_larger.py",
+        "membership/test_claim_expansion.py",
         *_SWITCH,
         "membership/test_inplace_plan.py",
     ),
@@ -335,7 +335,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_alarms.py",
         "membership/test_authentication.py",
         "membership/test_budget.py",
-        "membership/test_larger.py",
+        "membership/test_claim_expansion.py",
         "membership/test_learner.py",
         "membership/test_put_off.py",
         "membership/test_roster.py",
@@ -411,7 +411,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         "cluster/test_auth_passes.py",
     ),
-    "membership/switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
+    "membership/tls_switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
     "records/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "membership/test_recovery_disturbed.py",
@@ -423,7 +423,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE, "membership/test_remembered.py", _VERSION_FIRST),
     "membership/version_first.py": (_VERSION_FIRST, _UPGRADE),
-    "membership/going_back.py": (_UPGRADE, "membership/test_going_back.py"),
+    "membership/rollback.py": (_UPGRADE, "membership/test_rollback.py"),
     "versions.py": ("test_versions.py",),
     "operator/etcd_operator/cluster/apply.py": (
         "cluster/test_apply.py",

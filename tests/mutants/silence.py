@@ -57,8 +57,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/grow.py",
-        "return any(may) or ",
-        "return ",
+        "return wait or small or ",
+        "return small or ",
         "the one member with the data goes, as the ordinals below it are silent for a moment",
     ),
     Mutant(
@@ -92,13 +92,13 @@ MUTANTS: Final = [
         "a learner is dropped in the moment in which it is tried again",
     ),
     Mutant(
-        "membership/going_back.py",
+        "membership/rollback.py",
         "return _fails(seen) or any(pod.tried_again for pod in seen.pods)",
         "return _fails(seen)",
         "that a version fails comes and goes with each crash",
     ),
     Mutant(
-        "membership/going_back.py",
+        "membership/rollback.py",
         "return _lacks_image(seen) or any(pod.crashing for pod in seen.pods)",
         "return _lacks_image(seen) or any(pod.crashing or pod.tried_again for pod in seen.pods)",
         "a version is left in haste, past its gates, as a pod is tried again",

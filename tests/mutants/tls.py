@@ -70,7 +70,7 @@ MUTANTS: Final = [
     Mutant(
         "membership/planner.py",
         "    _tls_back,\n",
-        "    switch.towards_plaintext,\n",
+        "    tls_switch.towards_plaintext,\n",
         "TLS is turned off by a template that is refused, and all else waits for that",
     ),
     Mutant(
@@ -81,12 +81,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    switch.correct_record,\n",
+        "    tls_switch.correct_record,\n",
         "",
         "a Secret of before has members restarted that nobody finds any more",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "any(pod.levels != run for pod in seen.pods)",
         "False",
         "the links go back by the StatefulSet's word alone",
@@ -194,37 +194,37 @@ MUTANTS: Final = [
         "the survivor's etcd looks for certificates that the Job does not mount",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         ' for one in pods) and _is_found_by(seen, "https")\n',
         " for one in pods)\n",
         "members listen with TLS before anybody knows them by it",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         '        return _is_found_by(seen, "http")\n',
         "        return True\n",
         "members listen in plaintext again before anybody knows them by it",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "    used = {seen.cluster.links.levels.peer_scheme, *(one.peer_scheme for one in pods)}\n",
         "    used = {seen.cluster.links.levels.peer_scheme}\n",
         "a URL is taken back that a pod still listens on",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "    return _record_of_claims(seen, wanted) or _update(seen, behind[0], wanted)\n",
         "    return _update(seen, behind[0], wanted)\n",
         "with all other records lost, members come back under URLs that nobody has",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "    if not _may_change(seen) or seen.etcd is None or roster.learner(seen):\n",
         "    if not _may_change(seen) or seen.etcd is None:\n",
         "a learner is given other URLs, and etcd takes it for a voter",
     ),
     Mutant(
-        "membership/switch.py",
+        "membership/tls_switch.py",
         "    return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)\n",
         "    return False\n",
         "TLS is turned off under users, and the operator is locked out",

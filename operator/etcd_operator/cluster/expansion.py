@@ -15,7 +15,7 @@ from typing import Final
 
 from etcd_operator.kube.api import CLAIMS, Conflict, Json, Kubernetes, Rejected, Unavailable
 from etcd_stateful import naming
-from etcd_stateful.membership import larger
+from etcd_stateful.membership import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.objects import Claim
 
@@ -42,9 +42,10 @@ class Expansion:
 
     async def onto(self, base: Observation) -> Observation:
         """The observation, in which `fixed` says why a claim's request cannot be changed."""
-        due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in larger.unrequested(base)]
-        less = larger.to_lower(base)
-        due += [(claim, larger.lowered_size(base, claim), LESS_SECONDS) for claim in less]
+        more = claim_expansion.unrequested(base)
+        due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in more]
+        less = claim_expansion.to_lower(base)
+        due += [(claim, claim_expansion.lowered_size(base, claim), LESS_SECONDS) for claim in less]
         if not due:
             return base
         answers = await asyncio.gather(*(self._refusal(base, *one) for one in due))

@@ -12,7 +12,7 @@ from typing import Final
 from etcd_operator.cluster.observe import ObservedCluster
 from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
-from etcd_stateful.membership import authentication, going_back, issued
+from etcd_stateful.membership import authentication, issued, rollback
 from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
@@ -73,7 +73,7 @@ class Memory:
 
     @property
     def quiet(self) -> bool:
-        waits = isinstance(self.step, Hold) and self.step.reason == going_back.FAILS
+        waits = isinstance(self.step, Hold) and self.step.reason == rollback.FAILS
         return isinstance(self.step, Settled | Hold) and not (waits or self.doubted)
 
     def doubts(self, step: Wait | Hold | Settled) -> bool:
@@ -134,7 +134,7 @@ def requeue_after(
             return FOREIGN_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
-        case Wait() | Hold(reason=going_back.FAILS):
+        case Wait() | Hold(reason=rollback.FAILS):
             late = memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
             # If the StatefulSet is due to be touched and another step came first, `next_touch` is 0
             # and does not shorten the delay.

@@ -31,7 +31,7 @@ from etcd_stateful.certificates import (
     issued,
     managed,
 )
-from etcd_stateful.membership import rotation, switch
+from etcd_stateful.membership import rotation, tls_switch
 from etcd_stateful.membership.certificates import provided_needs
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.certificates import Certificate, Certificates, Issued
@@ -68,7 +68,7 @@ class CertificateLook:
     async def onto(self, base: Observation) -> Observation:
         """The observation with the certificates that exist, and with Secrets of other owners."""
         cluster = base.cluster
-        to_come = replace(base, cluster=replace(cluster, links=switch.next_links(base)))
+        to_come = replace(base, cluster=replace(cluster, links=tls_switch.next_links(base)))
         if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
             self.forget(cluster.key)
             return replace(base, certificates=Certificates(self._wall_clock()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import going_back, roll, roster, version_first
+from etcd_stateful.membership import roll, rollback, roster, version_first
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Step, Wait
 from etcd_stateful.observed.pods import Pod
@@ -21,7 +21,7 @@ def unserving_pod(seen: Observation) -> Step | None:
     if not waits:
         return silent_voter(seen)
     ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
-    return going_back.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
+    return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
 def _waiting_for_image(seen: Observation) -> set[int]:

@@ -10,7 +10,7 @@ from etcd_stateful.membership import (
     alarms,
     budget,
     changes,
-    larger,
+    claim_expansion,
     links,
     retries,
     roll,
@@ -31,8 +31,8 @@ def add_lowest(seen: Observation) -> Step | None:
     if candidates := _candidates(seen):
         due = [seat for seat in candidates if _is_due(seen, seat)]
         return _add(seen, due[0]) if due else _pause(candidates[0])
-    tight = (seat.claim for seat in _vacant(seen) if larger.lacks_room(seen, seat.claim))
-    return next((larger.to_grow(seen, claim) for claim in tight if claim), None)
+    tight = (seat.claim for seat in _vacant(seen) if claim_expansion.lacks_room(seen, seat.claim))
+    return next((claim_expansion.to_grow(seen, claim) for claim in tight if claim), None)
 
 
 def _is_due(seen: Observation, seat: Seat) -> bool:
@@ -49,8 +49,10 @@ def _pause(seat: Seat) -> Wait:
 
 def is_possible(seen: Observation) -> bool:
     """Whether a member can be added at some ordinal now, or may be soon."""
-    may = (_may_wait(seen, one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
-    return any(may) or bool(_candidates(seen))
+    vacant = _vacant(seen)
+    wait = any(_may_wait(seen, one) for one in vacant)
+    small = any(claim_expansion.lacks_room(seen, one.claim) for one in vacant)
+    return wait or small or bool(_candidates(seen))
 
 
 def _may_wait(seen: Observation, seat: Seat) -> bool:
@@ -84,7 +86,7 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
         return False
     if seat.durable and (claim is None or claim.deleting or claim.damage):
         return False
-    if larger.lacks_room(seen, claim):
+    if claim_expansion.lacks_room(seen, claim):
         return False
     voters = roster.voters(seen)
     tried = any(_is_same_image(seat.pod, one.pod) for one in voters if one.serves and one.pod)

@@ -24,12 +24,11 @@ from etcd_stateful.membership import (
     bootstrap,
     certificates,
     children,
+    claim_expansion,
     filling,
-    going_back,
     grow,
     in_place,
     issued,
-    larger,
     learner,
     leftovers,
     links,
@@ -39,13 +38,14 @@ from etcd_stateful.membership import (
     replicas,
     restore,
     roll,
+    rollback,
     roster,
     rotation,
     shrink,
     space,
     stalled,
-    switch,
     tickets,
+    tls_switch,
     upgrade,
     version_first,
 )
@@ -160,7 +160,7 @@ def _is_held(seen: Observation, step: Step) -> bool:
         return False
     if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
         live = seen.stateful_set
-        if live and going_back.is_unsafe_downgrade(seen, version_of(live)):
+        if live and rollback.is_unsafe_downgrade(seen, version_of(live)):
             return True
         if _is_edited(seen, step) and _of_version(seen) is not None:
             return True
@@ -209,7 +209,9 @@ def _tls_back(seen: Observation) -> Step | None:
     now, or is kept until the version has changed. If certificates are unusable, plaintext is a way
     out. So this is not one of `_Edits`, and does not wait for the version then."""
     waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
-    return None if waits or children.is_template_put_off(seen) else switch.towards_plaintext(seen)
+    if waits or children.is_template_put_off(seen):
+        return None
+    return tls_switch.towards_plaintext(seen)
 
 
 def _version_first(seen: Observation) -> Step | None:
@@ -247,7 +249,7 @@ def _no_quorum(seen: Observation) -> Step | None:
         or issued.no_client_certificate(seen)
         or quorum.missing(seen)
     )
-    return going_back.with_version_advice(seen, step)
+    return rollback.with_version_advice(seen, step)
 
 
 def _unknown_members(seen: Observation) -> Step | None:
@@ -278,7 +280,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     # Pods of a deleted StatefulSet, and a record that contradicts the live one, before anything is
     # rendered from the record.
     _predecessors,
-    switch.correct_record,
+    tls_switch.correct_record,
     upgrade.correct_record,
     # Secrets that pods mount, before the pods.
     _Edits(rotation.advance),
@@ -290,8 +292,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.delete_claims_of_removed,
     # The way back from a failed upgrade. Before the template is written, and before everything that
     # needs a quorum: the version may be the reason that there is none.
-    _Edits(going_back.go_back),
-    going_back.record_newer_format,
+    _Edits(rollback.roll_back),
+    rollback.record_newer_format,
     # The objects of the cluster. The number of replicas is recorded first, or a deleted StatefulSet
     # would come back with pods for removed members (I5). The version is changed before the rest of
     # an edit.
@@ -299,7 +301,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _children,
     _Starts(stalled.touch),
     _Edits(_version_first),
-    larger.next_claim,
+    claim_expansion.next_claim,
     # Operations that write data to a volume while no pod may use it: a restore, a restore in place,
     # a recovery.
     restore.carry_out,
@@ -354,12 +356,12 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.first_quorum,
     leftovers.claim_of_a_third_member,
     # All members serve: now one may be restarted (I8), and less urgent work is done.
-    switch.update_peer_urls,
+    tls_switch.update_peer_urls,
     _Edits(roll.next_pod),
     _Edits(upgrade.finish),
     authentication.advance,
     _Edits(upgrade.advance),
-    _Edits(switch.towards_tls),
+    _Edits(tls_switch.towards_tls),
     space.reclaim,
     # Nothing is left to write. Reports what the spec asks for but cannot have, and what is still
     # awaited.
@@ -371,15 +373,15 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     certificates.authority_lost,
     issued.problems,
     links.unsupported_edit,
-    switch.why_not_changed,
-    _Edits(switch.missing_secrets),
+    tls_switch.why_not_changed,
+    _Edits(tls_switch.missing_secrets),
     authentication.why_not_applied,
-    larger.not_expanded,
+    claim_expansion.not_expanded,
     children.being_deleted,
     leftovers.claim_in_the_way,
     leftovers.surplus_pods,
     space.running_backup,
     roll.unobserved_edit,
-    _Edits(switch.waiting_for),
+    _Edits(tls_switch.waiting_for),
 )
 """The table of contents of the operator. The order is the design, and each group says why."""

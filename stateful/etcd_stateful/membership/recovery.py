@@ -18,7 +18,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.membership import bootstrap, filling, going_back, replicas, roster, survivor
+from etcd_stateful.membership import bootstrap, filling, replicas, rollback, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -179,7 +179,7 @@ def _doing(seen: Observation, job: Job) -> str:
     words = f"Job {job.name} to make a cluster of one out of {job.survivor}"
     if not job.trouble:
         return words
-    return ". ".join(filter(None, (f"{words}: {job.trouble}", going_back.why_not(seen))))
+    return ". ".join(filter(None, (f"{words}: {job.trouble}", rollback.why_not(seen))))
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:

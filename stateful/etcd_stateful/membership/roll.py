@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import changes, going_back, retries, roster, version_first
+from etcd_stateful.membership import changes, retries, rollback, roster, version_first
 from etcd_stateful.membership.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.roster import Seat
@@ -44,7 +44,7 @@ def restart_unready(seen: Observation) -> Step | None:
         if (
             pod.etcd_started
             and is_latched(seen)
-            and going_back.is_unsafe_downgrade(seen, pod.made_for)
+            and rollback.is_unsafe_downgrade(seen, pod.made_for)
         ):
             continue  # the older etcd might find data that it cannot read (I9)
         if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):

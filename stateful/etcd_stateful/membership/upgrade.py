@@ -5,7 +5,7 @@
                              -> the record, and on as above
     from 3.6 to 3.7:         first no log has entries of 3.5 any more (`_without_old_entries`)
     back from halfway, and
-    without a quorum:        `going_back`
+    without a quorum:        `rollback`
 
 Pods are created with the version on record, so a spec that asks for an impossible change has no
 effect. Until every member runs the new version, the record keeps the previous one too: it is the

@@ -53,7 +53,7 @@ class Bootstrap:
     before: str = ""
     """The version that they ran before, while a version change is under way."""
     crossed: bool = False
-    """The data may already have the format of a minor above `before` (see `going_back`)."""
+    """The data may already have the format of a minor above `before` (see `rollback`)."""
     untried: bool = False
     """The record was rebuilt for existing data, and no quorum has answered with `version` yet."""
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.membership import issued, larger, links, switch
+from etcd_stateful.membership import claim_expansion, issued, links, tls_switch
 from etcd_stateful.membership.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
@@ -104,7 +104,7 @@ def at_rest(seen: Observation | None) -> str:
     words = "the cluster is as declared"
     if seen is None:
         return words
-    kept = larger.not_lowered(seen)
+    kept = claim_expansion.not_lowered(seen)
     return f"{words}{_behind(seen)}{f'; {kept}' if kept else ''}"
 
 
@@ -246,7 +246,7 @@ def _at_whose_word(level: Level, wish: Link | None) -> str:
 def changing_tls(outcome: Outcome) -> Condition | None:
     """Present only while TLS is being turned on or off, with the progress."""
     seen = outcome.observation
-    words = switch.under_way(seen) if seen else ""
+    words = tls_switch.under_way(seen) if seen else ""
     if not words:
         return _as_before(outcome, "ChangingTLS") if seen and seen.etcd is None else None
     reason = outcome.step.reason if isinstance(outcome.step, Hold) else "TLSChanges"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import authentication, larger, upgrade
+from etcd_stateful.membership import authentication, claim_expansion, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.status.conditions import all_conditions, as_stored
@@ -97,7 +97,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
             "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
-        **({"storage": storage} if (storage := larger.smallest_volume(seen)) else {}),
+        **({"storage": storage} if (storage := claim_expansion.smallest_volume(seen)) else {}),
         **_certificates(seen),
         **_auth(seen),
     }

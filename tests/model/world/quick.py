@@ -14,9 +14,9 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import (
     bootstrap,
-    going_back,
     planner,
     replicas,
+    rollback,
     upgrade,
     version_first,
 )
@@ -73,7 +73,7 @@ def _of_an_edit(seen: Observation) -> tuple[bool, ...]:
     live = seen.stateful_set
     if live is None or not (seen.bootstrap and seen.bootstrap.latched):
         return ()
-    blindly = going_back.is_unsafe_downgrade(seen, version_of(live))
+    blindly = rollback.is_unsafe_downgrade(seen, version_of(live))
     if upgrade.target(seen) == bootstrap.running_version(seen):
         return (blindly,)
     first = planner._of_version(seen) is not None

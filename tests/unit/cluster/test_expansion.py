@@ -15,7 +15,7 @@ from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.objects import Claim
-from unit.membership.test_larger import declared
+from unit.membership.test_claim_expansion import declared
 
 TRIAL = "patch PersistentVolumeClaim as a trial"
 REFUSAL = "the storageclass that provisions the pvc must support resize"

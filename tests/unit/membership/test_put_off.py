@@ -22,7 +22,7 @@ from etcd_stateful.observed.objects import Foreign
 from unit.membership.test_grow import grown
 from unit.membership.test_replace import REJOINS, chain, damaged_log, deleted, emptied
 from unit.membership.test_shrink import shrunk
-from unit.membership.test_switch import began
+from unit.membership.test_tls_switch import began
 
 POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"
 

@@ -9,7 +9,7 @@ from views import TRIED_AGAIN, seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import going_back, upgrade
+from etcd_stateful.membership import rollback, upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -835,15 +835,15 @@ class TestBrokenImage:
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
         assert seen.etcd is None, "no quorum"
 
-        assert isinstance(going_back.go_back(seen), WriteBootstrap)
+        assert isinstance(rollback.roll_back(seen), WriteBootstrap)
 
     def test_does_not_go_back_if_no_member_runs_the_old_version(self) -> None:
         """All of them may have run the newer version on this data."""
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
 
-        assert going_back.go_back(with_pod(seen, 1, deleting=True)) is None
-        assert going_back.go_back(without_status(seen, 1)) is None
-        assert going_back.go_back(with_status(seen, 1, version=NEW)) is None
+        assert rollback.roll_back(with_pod(seen, 1, deleting=True)) is None
+        assert rollback.roll_back(without_status(seen, 1)) is None
+        assert rollback.roll_back(with_status(seen, 1, version=NEW)) is None
 
     @pytest.mark.parametrize("size", [2, 3])
     def test_goes_back_after_the_secret_was_lost(self, size: int) -> None:
@@ -1001,7 +1001,7 @@ class TestVersionOnRecord:
         record = replace(seen.secret.bootstrap, latched=False)
         unformed = replace(seen, secret=replace(seen.secret, bootstrap=record))
 
-        assert going_back.go_back(unformed) is None
+        assert rollback.roll_back(unformed) is None
 
     def test_nothing_continues_without_a_member_list(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
@@ -1041,4 +1041,4 @@ class TestTheWayBackIsNotGuessed:
         world.pods.clear()
         world.edit(version=MIDDLE)
 
-        assert going_back.go_back(world.observe()) is None
+        assert rollback.roll_back(world.observe()) is None

@@ -36,7 +36,7 @@ FAILS: Final = "VersionFails"
 """The reason of a Hold that replaces a Wait. What the Wait names may still happen by itself."""
 
 
-def go_back(seen: Observation) -> Step | None:
+def roll_back(seen: Observation) -> Step | None:
     """Changes the version without waiting for pods to serve, because a version that fails, or whose
     image cannot be pulled, may be what keeps them from it."""
     if not is_latched(seen):

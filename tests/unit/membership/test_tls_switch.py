@@ -16,7 +16,7 @@ from worlds import Conflict, Json, drive, is_write, labels
 
 from etcd_stateful.api.auth import Auth
 from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Link, Links
-from etcd_stateful.membership import switch
+from etcd_stateful.membership import tls_switch
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
@@ -58,7 +58,7 @@ def go(world: SwitchWorld, steps: int) -> bool:
     for _ in range(steps):
         seen = world.observe()
         step = decide(seen)
-        if step == Settled() and not switch.under_way(seen):
+        if step == Settled() and not tls_switch.under_way(seen):
             return False
         world.apply(step) if is_write(step) else world.turn()
     return True
@@ -86,7 +86,7 @@ def arrived(world: SwitchWorld, tls: Json) -> None:
     assert world.schemes == {scheme}
     if world.cluster.durable:
         assert world.claimed == {scheme}
-    assert switch.under_way(world.observe()) == ""
+    assert tls_switch.under_way(world.observe()) == ""
 
 
 class TestEarlierSecret:
@@ -117,14 +117,14 @@ class TestEarlierSecret:
         first, *others = seen.pods
         bare = replace(first, levels=Levels(Level.PLAINTEXT, Level.PLAINTEXT))
 
-        assert switch.correct_record(seen) is not None
-        assert switch.correct_record(replace(seen, pods=(bare, *others))) is None
-        assert switch.correct_record(replace(seen, pods=())) is None
+        assert tls_switch.correct_record(seen) is not None
+        assert tls_switch.correct_record(replace(seen, pods=(bare, *others))) is None
+        assert tls_switch.correct_record(replace(seen, pods=())) is None
 
     def test_half_way_through_a_change_the_record_is_not_put_back(self) -> None:
         for at_first, then in ENDS:
             for world in walk(at_first, then, 1):
-                assert switch.correct_record(world.observe()) is None
+                assert tls_switch.correct_record(world.observe()) is None
 
 
 def kinds(steps: list[Step]) -> list[str]:
@@ -380,7 +380,7 @@ class TestClients:
         assert drive(world, idle=8) == Settled()
         assert world.record.links == Links(MANAGED, HALF)
         assert world.levels == {Levels(Level.TLS, Level.BETWEEN)}
-        assert switch.under_way(world.observe()) == ""
+        assert tls_switch.under_way(world.observe()) == ""
         world.edit(TLS=ON)
         arrived(world, ON)
         world.edit(TLS=BOTH)
@@ -402,7 +402,7 @@ class TestClients:
             seen = replace(world.observe(), auth=AuthView(enabled=True, users={}, roles={}))
             step = decide(seen)
         asked = replace(seen, cluster=replace(seen.cluster, auth=Auth((), ())))
-        held = switch.why_not_changed(asked)
+        held = tls_switch.why_not_changed(asked)
         assert isinstance(held, Hold)
         assert held.reason == "AuthenticationNeedsTLS"
         assert "Remove spec.auth first" in held.message
@@ -412,8 +412,8 @@ class TestClients:
         world.edit(TLS=OFF)
         seen = world.observe()
 
-        assert switch.next_links(seen).client.level is Level.BETWEEN
-        assert switch.next_links(replace(seen, auth=None)).client.level is Level.TLS
+        assert tls_switch.next_links(seen).client.level is Level.BETWEEN
+        assert tls_switch.next_links(replace(seen, auth=None)).client.level is Level.TLS
 
 
 class TestConditionsForASwitch:
@@ -428,8 +428,8 @@ class TestConditionsForASwitch:
         world = began(OFF)
         world.edit(TLS=ON)
         seen = replace(world.observe(), alarms=(Alarm("NOSPACE", 1),))
-        assert switch.towards_tls(seen) is None
-        step = switch.waiting_for(seen)
+        assert tls_switch.towards_tls(seen) is None
+        step = tls_switch.waiting_for(seen)
         assert isinstance(step, Wait)
         assert "spec.TLS" in step.reason
 
@@ -461,7 +461,7 @@ class TestConditionsForASwitch:
         assert seen.etcd is not None
         first, *rest = seen.etcd.members
         learning = replace(seen.etcd, members=(replace(first, learner=True), *rest))
-        assert switch.update_peer_urls(replace(seen, etcd=learning)) is None
+        assert tls_switch.update_peer_urls(replace(seen, etcd=learning)) is None
 
     def test_user_provided_certificates_are_checked_before_anything_needs_them(
         self,
@@ -492,10 +492,10 @@ class TestConditionsForASwitch:
 
     def test_nothing_is_done_in_a_cluster_that_is_as_declared(self) -> None:
         seen = began(ON).observe()
-        assert switch.towards_plaintext(seen) is None
-        assert switch.update_peer_urls(seen) is None
-        assert switch.towards_tls(seen) is None
-        assert switch.why_not_changed(seen) is None
+        assert tls_switch.towards_plaintext(seen) is None
+        assert tls_switch.update_peer_urls(seen) is None
+        assert tls_switch.towards_tls(seen) is None
+        assert tls_switch.why_not_changed(seen) is None
 
 
 def with_secret(seen: Observation, name: str, role: str) -> Observation:
@@ -508,13 +508,13 @@ def test_without_a_member_list_only_the_claims_can_replace_it() -> None:
     world = began(ON, 1)
     world.edit(TLS={"peer": "Plaintext", "client": "Managed"})
     seen = replace(world.observe(), etcd=None, statuses={})
-    assert switch.towards_plaintext(seen) is None, (
+    assert tls_switch.towards_plaintext(seen) is None, (
         "its claim says https, and nobody that it has another"
     )
     while not isinstance(step := decide(world.observe()), WriteBootstrap):
         world.apply(step)
     seen = replace(world.observe(), etcd=None, statuses={})
-    assert switch.towards_plaintext(seen) is None
+    assert tls_switch.towards_plaintext(seen) is None
 
 
 def test_claims_are_recorded_before_the_last_url_of_the_old_scheme_is_removed() -> None:
@@ -546,7 +546,7 @@ def test_no_member_listens_with_tls_before_all_have_a_url_for_it() -> None:
     first, *rest = seen.etcd.members
     bare = replace(first, peer_urls=first.peer_urls[:1])
     view = replace(seen.etcd, members=(bare, *rest))
-    other = switch.towards_tls(replace(seen, etcd=view))
+    other = tls_switch.towards_tls(replace(seen, etcd=view))
     assert isinstance(other, WriteBootstrap)
     assert other.record.links == Links(HALF, MANAGED), "clients need no such thing"
 

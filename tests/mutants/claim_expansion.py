@@ -7,7 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _EXPANSION = "operator/etcd_operator/cluster/expansion.py"
-_LARGER = "membership/larger.py"
+_LARGER = "membership/claim_expansion.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -66,19 +66,19 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/grow.py",
-        "_may_wait(seen, one) or larger.lacks_room(seen, one.claim)",
-        "_may_wait(seen, one)",
+        "return wait or small or ",
+        "return wait or ",
         "the one member with the data goes, as the volume of the ordinal below it has yet to grow",
     ),
     Mutant(
         "membership/planner.py",
-        "    larger.next_claim,\n",
+        "    claim_expansion.next_claim,\n",
         "",
         "claims stay as they are",
     ),
     Mutant(
         "membership/planner.py",
-        "    larger.not_expanded,\n",
+        "    claim_expansion.not_expanded,\n",
         "",
         "a volume that has not grown is told as declared",
     ),

@@ -9,7 +9,7 @@ import pytest
 from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful.api.quantity import is_less
-from etcd_stateful.membership import larger
+from etcd_stateful.membership import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ExpandClaim, Hold, MemberAddLearner, Settled, Step, Wait
@@ -324,7 +324,7 @@ class TestLaterMembers:
         live["spec"] = {**live["spec"], "replicas": 3}
         shrunk = replace(seen, cluster=declared_more, stateful_set=live)
 
-        assert [claim.ordinal for claim in larger.undersized(shrunk)] == [0, 1, 2]
+        assert [claim.ordinal for claim in claim_expansion.undersized(shrunk)] == [0, 1, 2]
 
 
 def _claim() -> dict[str, Any]:
@@ -378,7 +378,7 @@ def test_a_claim_of_another_owner_or_that_cannot_be_edited_is_left_alone(
     seen = world.observe()
     first, *rest = seen.claims
 
-    step = larger.next_claim(replace(seen, claims=(replace(first, **other), *rest)))
+    step = claim_expansion.next_claim(replace(seen, claims=(replace(first, **other), *rest)))
 
     assert isinstance(step, ExpandClaim)
     assert step.name == "data-c-1"
@@ -389,12 +389,12 @@ def test_the_smallest_volume_is_reported() -> None:
     sizes = dict(zip(sorted(world.capacity), ("10Gi", "9Gi", "1Ti"), strict=True))
     world.capacity |= sizes
 
-    assert larger.smallest_volume(world.observe()) == "9Gi"
+    assert claim_expansion.smallest_volume(world.observe()) == "9Gi"
 
 
 def test_a_cluster_without_claims_requests_nothing() -> None:
     world = World(body(3, pod={"emptyDir": {}}))
 
     assert drive(world, idle=2) == Settled()
-    assert larger.smallest_volume(world.observe()) == ""
+    assert claim_expansion.smallest_volume(world.observe()) == ""
     assert not any(isinstance(step, ExpandClaim) for step in world.history)

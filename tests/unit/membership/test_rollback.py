@@ -10,7 +10,7 @@ from recovery_world import RecoveryWorld
 from views import DOWN, TRIED_AGAIN, with_pod, with_status, without_status
 from worlds import World, body, drive, is_write, labels, until
 
-from etcd_stateful.membership import going_back
+from etcd_stateful.membership import rollback
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, WriteBootstrap
@@ -87,8 +87,8 @@ class TestAnotherPatch:
         world.edit(version="3.6.15")
         seen = with_pod(world.observe(), 2, ready=False)
 
-        assert going_back.go_back(seen) is None
-        assert going_back.go_back(with_pod(seen, 2, **{sign: True})) is not None
+        assert rollback.roll_back(seen) is None
+        assert rollback.roll_back(with_pod(seen, 2, **{sign: True})) is not None
 
 
 class TestANewMinorThatFails:
@@ -123,7 +123,7 @@ class TestANewMinorThatFails:
         return replace(seen, etcd=None)
 
     def test_one_voter_of_the_old_minor_is_enough(self) -> None:
-        step = going_back.go_back(self.half_way())
+        step = rollback.roll_back(self.half_way())
 
         assert isinstance(step, WriteBootstrap)
         assert (step.record.version, step.record.before) == (MIDDLE, NEW)
@@ -135,14 +135,14 @@ class TestANewMinorThatFails:
     def test_a_member_that_is_no_voter_of_the_old_minor_proves_nothing(
         self, said: dict[str, object]
     ) -> None:
-        assert going_back.go_back(with_status(self.half_way(), 0, **said)) is None
+        assert rollback.roll_back(with_status(self.half_way(), 0, **said)) is None
 
     def test_a_pod_or_claim_that_is_being_deleted_proves_nothing(self) -> None:
         seen = self.half_way()
         claims = tuple(replace(one, deleting=True) for one in seen.claims)
 
-        assert going_back.go_back(with_pod(seen, 0, deleting=True)) is None
-        assert going_back.go_back(replace(seen, claims=claims)) is None
+        assert rollback.roll_back(with_pod(seen, 0, deleting=True)) is None
+        assert rollback.roll_back(replace(seen, claims=claims)) is None
 
     def test_a_member_off_the_list_proves_nothing(self) -> None:
         world = changing(MIDDLE, NEW)
@@ -151,18 +151,18 @@ class TestANewMinorThatFails:
         world.edit(version=MIDDLE)
         seen = world.observe()
         assert seen.etcd is not None
-        assert going_back.go_back(seen) is not None
+        assert rollback.roll_back(seen) is not None
         others = tuple(one for one in seen.etcd.members if one.name != "c-0")
 
         listed = replace(seen.etcd, members=others)
-        assert going_back.go_back(replace(seen, etcd=listed)) is None
+        assert rollback.roll_back(replace(seen, etcd=listed)) is None
 
     def test_an_ordinal_beyond_the_replicas_proves_nothing(self) -> None:
         seen = self.half_way()
         assert seen.stateful_set is not None
         fewer = {**seen.stateful_set, "spec": {**seen.stateful_set["spec"], "replicas": 0}}
 
-        assert going_back.go_back(replace(seen, stateful_set=fewer)) is None
+        assert rollback.roll_back(replace(seen, stateful_set=fewer)) is None
 
     @pytest.mark.parametrize("wanted", [MIDDLE, OLD])
     def test_a_cluster_of_one_stays_and_says_so(self, wanted: str) -> None:
@@ -205,9 +205,9 @@ class TestANewMinorThatFails:
         world = running(MIDDLE)
         world.edit(version="3.6.15")
         seen = without_status(world.observe(), 1)
-        assert isinstance(going_back.go_back(with_pod(seen, 1, **DOWN)), WriteBootstrap)
+        assert isinstance(rollback.roll_back(with_pod(seen, 1, **DOWN)), WriteBootstrap)
 
-        assert going_back.go_back(with_pod(seen, 1, **TRIED_AGAIN)) is None
+        assert rollback.roll_back(with_pod(seen, 1, **TRIED_AGAIN)) is None
 
     def test_a_lost_quorum_is_reported_first_and_the_failing_version_beside_it(self) -> None:
         world = changing(MIDDLE, NEW)
@@ -234,9 +234,9 @@ class TestANewMinorThatFails:
         for fields in ({"latched": False}, {"untried": True}):
             record = replace(failing.secret.bootstrap, **fields)
             other = replace(failing, secret=replace(failing.secret, bootstrap=record))
-            assert going_back.with_version_advice(other, wait) == wait
+            assert rollback.with_version_advice(other, wait) == wait
 
-        assert isinstance(going_back.with_version_advice(failing, wait), Hold)
+        assert isinstance(rollback.with_version_advice(failing, wait), Hold)
 
     def test_nothing_is_reported_if_no_member_fails_and_the_quorum_is_away_for_a_moment(
         self,
@@ -350,7 +350,7 @@ class TestAPodThatCameUpWithTheNewerMinor:
 
         step = decide(replace(seen, pods=pods))
         assert isinstance(step, Wait)
-        assert going_back.is_unsafe_downgrade(seen, parse_version(NEW))
+        assert rollback.is_unsafe_downgrade(seen, parse_version(NEW))
 
     def test_is_downgraded_the_way_etcd_allows(self) -> None:
         """The template changes only once the data has the older format."""
@@ -369,8 +369,8 @@ class TestAPodThatCameUpWithTheNewerMinor:
         record = replace(seen.secret.bootstrap, survivor="c-0")
         halted = replace(seen, secret=replace(seen.secret, bootstrap=record))
 
-        assert going_back.is_unsafe_downgrade(seen, parse_version(NEW))
-        assert not going_back.is_unsafe_downgrade(halted, parse_version(NEW))
+        assert rollback.is_unsafe_downgrade(seen, parse_version(NEW))
+        assert not rollback.is_unsafe_downgrade(halted, parse_version(NEW))
 
 
 class TestADowngradeThatFails:
@@ -529,8 +529,8 @@ class TestRecovering:
         after = replace(seen, job=replace(seen.job, **job))
         back = replace(after, cluster=replace(seen.cluster, version=parse_version(MIDDLE)))
 
-        assert isinstance(going_back.record_newer_format(after), WriteBootstrap) is wrote
-        assert isinstance(going_back.go_back(back), WriteBootstrap) is not wrote
+        assert isinstance(rollback.record_newer_format(after), WriteBootstrap) is wrote
+        assert isinstance(rollback.roll_back(back), WriteBootstrap) is not wrote
 
 
 def test_a_restore_in_place_prevented_going_back() -> None:
@@ -578,5 +578,5 @@ def test_an_edit_that_waits_for_something_else_was_reported_as_not_allowed() -> 
     seen = replace(world.observe(), etcd=None)
     patch = replace(seen, cluster=replace(seen.cluster, version=parse_version("3.6.15")))
 
-    assert going_back.why_not(patch) == ""
-    assert "Another patch of 3.6" in going_back.why_not(seen)
+    assert rollback.why_not(patch) == ""
+    assert "Another patch of 3.6" in rollback.why_not(seen)

@@ -134,10 +134,21 @@ def _role(item: Reader) -> Role:
         item.problem(
             "permissions", f"lists {len(permissions)}; at most {MAX_ENTRIES} can be declared"
         )
-    ranges = [(one.key, one.range_end) for one in permissions]
-    if len(set(ranges)) < len(ranges):
-        item.problem("permissions", "lists the same keys twice; list them once, with one access")
+    _check_keys(item, [one.key for one in permissions])
     return Role(item.text("name"), frozenset(permissions))
+
+
+def _check_keys(item: Reader, keys: list[bytes]) -> None:
+    """Refuses two permissions that begin at the same key. Of those etcd changes only the first in
+    place; a change of another adds it once more, and a revocation then takes both
+    (`RoleGrantPermission` and `RoleRevokePermission` in etcd's `auth/store.go`)."""
+    for twice in [key for index, key in enumerate(keys) if key in keys[:index]][:1]:
+        item.problem(
+            "permissions",
+            f"two begin at key {twice.decode(errors='backslashreplace')[:60]!r}; etcd cannot "
+            "change one of these without a moment in which it grants neither. List the key once, "
+            "or put one of them into another role, and give users both roles",
+        )
 
 
 def _permission(item: Reader) -> Permission:

@@ -87,12 +87,27 @@ def test_a_prefix_of_the_highest_bytes_has_no_end():
         ),
         (
             {"roles": [role({"access": "Read", "key": "a"}, {"access": "Write", "key": "a"})]},
-            "the same keys twice",
+            "spec.auth.roles[0].permissions: two begin at key 'a'",
         ),
     ],
 )
 def test_a_mistake_is_refused_with_its_field(given, words):
     assert words in problems(**given)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"key": "/a", "rangeEnd": "/c"}, {"prefix": "/a"}],
+)
+def test_a_role_lost_access_for_a_moment_when_one_of_two_permissions_of_a_key_changed(other):
+    """etcd 3.5 to 3.7: a grant that changes the second was added beside the old one, and revoking
+    the old one took both."""
+    one = role({"access": "Read", "key": "/a"})
+    second = role({"access": "Read", **other}, name="second")
+
+    together = role(*one["permissions"], *second["permissions"])
+    assert "roles[0].permissions: two begin at key '/a'" in problems(roles=[together])
+    assert len(auth(roles=[one, second]).roles) == 2
 
 
 def test_a_user_may_have_the_role_root():

@@ -200,6 +200,7 @@ class CertificateLook:
             subject=examined.subject,
             trusts=examined.trusts,
             pinned=examined.pinned,
+            kept=examined.kept,
             leaf=examined.leaf,
             written=_written(raw),
             stage=examined.stage,

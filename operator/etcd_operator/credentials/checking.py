@@ -7,7 +7,8 @@ Only what would make a handshake fail is refused.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -27,6 +28,7 @@ from etcd_stateful.certificates import (
     USUAL_DOMAIN,
     CertificateSpec,
     pinned_file,
+    pinned_in,
     trust_of,
 )
 from etcd_stateful.observed.certificates import Stage
@@ -80,6 +82,7 @@ class Examined:
     """Common name."""
     trusts: tuple[str, ...] = ()
     pinned: str = ""
+    kept: tuple[tuple[str, ...], ...] = ()
     stage: Stage = ""
     generation: int = 1
     """As in `observed.certificates.Certificate`."""
@@ -150,7 +153,9 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     if need.role == "authority":
         return _with_rotation(need, data, found)
     trusts = tuple(map(digest, authorities))
-    return replace(found, trusts=trusts, pinned=_pinned(need, data, trusts))
+    return replace(
+        found, trusts=trusts, pinned=_pinned(need, data, trusts), kept=tuple(_kept(need, data))
+    )
 
 
 def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Examined) -> Examined:
@@ -173,6 +178,17 @@ def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Exam
 def _pinned(need: CertificateSpec, data: Mapping[str, bytes], trusts: Sequence[str]) -> str:
     trust, bundle = trust_of(trusts), need.files.authority
     return trust if data.get(pinned_file(bundle, trust)) == data[bundle] else ""
+
+
+def _kept(need: CertificateSpec, data: Mapping[str, bytes]) -> Iterator[tuple[str, ...]]:
+    """The authorities in each file that is named after them. A file that is damaged says nothing
+    of what pods trust that have mounted it before."""
+    for key in sorted(data):
+        if trust := pinned_in(need.files.authority, key):
+            with suppress(Unusable):
+                authorities = tuple(map(digest, _certificates(key, data)))
+                if trust_of(authorities) == trust:
+                    yield authorities
 
 
 def _common_name(leaf: x509.Certificate) -> str:

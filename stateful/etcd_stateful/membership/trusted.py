@@ -52,7 +52,8 @@ def is_trusted_by_all(
         sets: sets of authorities, to find the one whose digest is in a pod's trust.
     """
     found = mounted(seen, link)
-    known = [frozenset(one) for one in sets if one]
+    kept = found.kept if found else ()
+    known = [frozenset(one) for one in (*sets, *kept) if one]
     by_name = {trust_of(one): one for one in (*known, frozenset({authority}))}
     template = by_name.get(rendered(seen).of(link), frozenset())
     # Without a digest in the file name or on the pod, the bundle is what the Secret held when the

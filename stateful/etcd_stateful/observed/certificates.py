@@ -37,6 +37,9 @@ class Certificate:
     certificate that it has signed."""
     pinned: str = ""
     """The digest of `trusts`, if the Secret has a bundle file that is named after it."""
+    kept: tuple[tuple[str, ...], ...] = ()
+    """The authorities in each bundle file that is named after them, also in those that only pods
+    from before a rotation mount."""
     leaf: str = ""
     """Digest of the certificate itself."""
     written: float = 0.0

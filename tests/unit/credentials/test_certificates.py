@@ -18,9 +18,18 @@ from hypothesis import strategies as st
 from worlds import body
 
 from etcd_operator.credentials import signing
+from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.checking import examine, problem_at
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.certificates import DAY, LEAF_SECONDS, managed, provided, renewed_at
+from etcd_stateful.certificates import (
+    DAY,
+    LEAF_SECONDS,
+    managed,
+    pinned_file,
+    provided,
+    renewed_at,
+    trust_of,
+)
 
 NOW = 1_800_000_000.0
 MANAGED = {"peer": "Managed", "client": "Managed"}
@@ -53,6 +62,24 @@ def certificate(files, key):
 def sans(files, key):
     found = certificate(files, key).extensions
     return found.get_extension_for_class(x509.SubjectAlternativeName).value
+
+
+def test_authorities_that_only_older_pods_trust_are_found_in_the_files_that_are_named_after_them():
+    """A damaged file, or one under another's name, says nothing."""
+    need, files, authority = made("peer")
+    old = signing.make(needs()["authority", need.signed_by], {}, NOW)["ca.crt"]
+    both = authority["ca.crt"] + old
+    digests = [digest(one) for one in x509.load_pem_x509_certificates(both)]
+    named = {
+        pinned_file("peer-ca.crt", trust_of(digests)): both,
+        pinned_file("peer-ca.crt", "0" * 16): old,
+        pinned_file("peer-ca.crt", "1" * 16): b"no certificate",
+    }
+
+    found = examine(need, files | named)
+
+    assert not found.problem
+    assert found.kept == (tuple(digests),)
 
 
 class TestNames:

@@ -13,6 +13,7 @@ from world_certificates import OVERLAP, TURN, Authority, CertificateWorld
 from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
+from etcd_stateful.membership import certificates
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -493,6 +494,24 @@ class TestAnotherAuthority:
         assert rest(world) == Settled()
 
         assert world.leaves["c-peer-tls"].now.by == "stranger"
+
+
+@pytest.mark.parametrize("link", ["peer", "client"])
+def test_an_authority_passed_for_lost_while_the_stateful_set_could_not_follow_the_last_turn(
+    link: str,
+) -> None:
+    """Its template is not written while a version change or an unusable certificate holds it. The
+    pods trust the old authority beside the new one, as a file in the Secret that they mount says.
+    """
+    world = settled(size=1)
+    world.wish(**{link: 2})
+    world.apply(until_turn(world, "end"))
+    for issue in (certificates.of_members, certificates.of_clients):
+        while step := issue(world.observe()):
+            world.apply(step)
+
+    assert {len(one.now.bundle) for one in world.leaves.values()} == {1}
+    assert certificates.authority_lost(world.observe()) is None
 
 
 def test_a_lost_authority_is_not_recreated_while_pods_may_have_mounted_its_certificates() -> None:

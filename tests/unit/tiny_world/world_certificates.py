@@ -128,6 +128,7 @@ class CertificateWorld(World):
             subject=need.subject,
             trusts=tuple(sorted(leaf.now.bundle)),
             pinned=trust if trust in leaf.pins else "",
+            kept=tuple(tuple(sorted(self.named[one])) for one in sorted(leaf.pins)),
         )
 
     def apply(self, step: Step) -> None:

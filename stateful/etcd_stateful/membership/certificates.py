@@ -239,7 +239,19 @@ def authority_lost(seen: Observation) -> Step | None:
             return Hold(
                 "AuthorityLost",
                 f"Secret {need.secret}, with the authority that signed the members' certificates, "
-                f"{why}. The cluster works until those expire, see status.certificates. "
-                "Restore the Secret's content",
+                f"{why}. {_without(seen, need)}. Restore the Secret's content",
             )
     return None
+
+
+def _without(seen: Observation, above: CertificateSpec) -> str:
+    """What follows while this authority cannot sign."""
+    lacking = [
+        f"Secret {need.secret} ({found.problem if found else 'it does not exist'})"
+        for need in managed(seen.cluster)
+        if need.signed_by == above.secret
+        and ((found := rotation.find(seen, need.secret, need.role)) is None or found.problem)
+    ]
+    if lacking:
+        return f"Until then these cannot be replaced: {', '.join(lacking)}"
+    return "The cluster works until those expire, see status.certificates"

@@ -420,6 +420,18 @@ class TestAtRest:
         await a_while(settled)
         assert settled.condition("Blocked")["reason"] == "AuthorityLost"
 
+    async def test_of_expired_certificates_it_said_that_the_cluster_works_until_they_expire(
+        self, settled
+    ):
+        settled.kube.remove(SECRETS, "default", "a-client-ca")
+        await a_while(settled)
+        assert "works until those expire" in settled.condition("Blocked")["message"]
+        settled.clock.now += 366 * DAY
+        await a_while(settled)
+        told = settled.condition("Blocked")["message"]
+        assert "until those expire" not in told
+        assert "cannot be replaced: Secret a-server-tls (server.crt expired on" in told
+
     async def test_without_its_authority_a_cluster_still_grows(self, settled):
         settled.kube.remove(SECRETS, "default", "a-peer-ca")
         body = settled.body

@@ -133,8 +133,8 @@ class Clients:
         store, words = self._store, trouble.first_line(str(error))
         if not store.secret:
             return store_failed(store, error)
-        where = f"{store.secret_field}: Secret {store.secret}"
-        return StoreFailed(Failure("InvalidSecret", f"{where} cannot be used: {words}"))
+        where = f"{store.secret_field}: Secret {store.secret} cannot be used"
+        return StoreFailed(Failure("InvalidSecret", f"{where}: {trouble.without_values(words)}"))
 
 
 def store_failed(store: Store, error: BaseException) -> StoreFailed:

@@ -12,6 +12,12 @@ from etcd_stateful.backup.outcome import Failure
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>|\"(?:code|reason)\":\s*\"(\w+)\"")
 _STATUS: Final = re.compile(r"\b([45]\d\d) [A-Z][a-z]")
 
+_REPLY: Final = re.compile(r"(status code: [1-5]\d\d[A-Za-z '-]*|error response): ")
+"""How the client's message ends before it quotes the content of the reply."""
+
+_MESSAGE: Final = re.compile(r"<Message>([^<>]*)</Message>|\"message\":\s*\"([^\"<>]*)\"")
+_QUOTED: Final = re.compile(r"\"[^\"]*\"|`[^`]*`")
+
 _CERTIFICATE: Final = re.compile(
     r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+?)(?:Context)?\b"
 )
@@ -99,9 +105,33 @@ def code_of(raw: str) -> str:
 
 
 def first_line(raw: str) -> str:
-    """The client's message without the debug structures that it prints after it."""
-    line = raw.partition("\n\nDebug source")[0]
-    return " ".join(line.split())[:400]
+    """The client's message without the debug structures that it prints after it, and of the store's
+    reply only the code and the first sentence: a reply may repeat what was sent, such as the ID of
+    the key and what was signed with it, and whatever answers at an endpoint may write anything."""
+    told, status, reply = _parted(raw.partition("\n\nDebug source")[0])
+    said = [code_of(reply), _sentence(reply)]
+    line = told + status + "".join(f": {one}" for one in said if one)
+    return "".join(one if one.isprintable() else " " for one in " ".join(line.split()))[:400]
+
+
+def without_values(words: str) -> str:
+    """The message of a parser without what it quotes, which may be a secret."""
+    return _QUOTED.sub("...", words)
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    """What is before the status of the store's reply, the status, and the reply's content."""
+    found = _REPLY.search(line)
+    if found is None:
+        return line, "", ""
+    return line[: found.start()], found[1], line[found.end() :]
+
+
+def _sentence(reply: str) -> str:
+    """The first sentence of the message in a store's reply."""
+    found = _MESSAGE.search(reply)
+    text = (found[1] or found[2]) if found else ""
+    return re.split(r"(?<=[.!?])\s", text.strip(), maxsplit=1)[0][:160]
 
 
 def _address(store: Store) -> str:

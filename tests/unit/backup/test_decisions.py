@@ -312,6 +312,9 @@ Generic {{
 }}"""
 
 
+ECHOED = "<AWSAccessKeyId>AKIA4711</AWSAccessKeyId><StringToSign>AWS4 4711</StringToSign>"
+
+
 class TestTrouble:
     @pytest.mark.parametrize(
         ("raw", "words"),
@@ -404,6 +407,28 @@ class TestTrouble:
 
     def test_structures_of_the_client_are_not_in_the_message(self) -> None:
         assert "Debug" not in trouble.store_failure(S3, "a\n\nDebug source:\nGeneric").message
+
+    @pytest.mark.parametrize(
+        ("reply", "told"),
+        [
+            (f"<Error><Code>SlowDown</Code><Message>Wait. Or not</Message>{ECHOED}</Error>",
+             ": SlowDown: Wait."),
+            ('{"error": {"code": "Slow", "message": "Wait."}, "a": "AKIA4711"}', ": Slow: Wait."),
+            (f"<html><h1>503</h1>{ECHOED}", ""),
+            ("\0\x1b[31m AKIA4711", ""),
+            ("", ""),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize(
+        "status", ["non-2xx status code: 503 Service Unavailable", "error response"]
+    )
+    def test_a_message_repeated_what_the_store_had_been_sent(
+        self, status: str, reply: str, told: str
+    ) -> None:
+        """Also markup and control characters: what answers at an endpoint may write anything."""
+        ours = f"Error performing PUT http://s/b in 1 ms - Server returned {status}"
+
+        assert trouble.first_line(f"{ours}: {reply}") == ours + told
 
     def test_denied_reads_are_distinguished_from_wrong_credentials(self) -> None:
         assert trouble.is_forbidden("403 Forbidden: <Code>AccessDenied</Code>")

@@ -191,6 +191,11 @@ KEY_FILE = {"type": "service_account", "private_key": "S3CRET", "client_email": 
     [
         ("ABS", {"storage-account": "etcd", "storage-key": "S3CRET!"}, "spec.abs.absSecret"),
         ("GCS", {"credentials.json": json.dumps(KEY_FILE)}, "spec.gcs.gcpSecret"),
+        (
+            "GCS",
+            {"credentials.json": json.dumps(KEY_FILE | {"disable_oauth": "S3CRET"})},
+            "spec.gcs.gcpSecret",
+        ),
     ],
 )
 def test_an_invalid_key_was_blamed_on_the_path(

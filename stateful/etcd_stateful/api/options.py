@@ -41,6 +41,15 @@ LARGEST_NUMBER: Final = 2**32 - 1
 LONGEST_DURATION: Final = 2**63 - 1
 """Nanoseconds that fit into Go's time.Duration: 292 years."""
 
+TLS_VERSIONS: Final = ("TLS1.2", "TLS1.3")
+FOR_HTTP2: Final = "AES_128_GCM_SHA256"
+CIPHER_SUITES: Final = tuple(
+    f"TLS_ECDHE_{key}_WITH_{cipher}"
+    for key in ("ECDSA", "RSA")
+    for cipher in (FOR_HTTP2, "AES_256_GCM_SHA384", "CHACHA20_POLY1305_SHA256")
+)
+"""Those of TLS 1.2 that HTTP/2 permits. Go lets nobody choose those of TLS 1.3."""
+
 LOG_LEVELS: Final = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ns|us|ms|s|m|h)", re.ASCII)
@@ -65,6 +74,10 @@ class EtcdOptions:
     heartbeat_ms: int = DEFAULT_HEARTBEAT
     election_ms: int = DEFAULT_ELECTION
     log_level: str = "info"
+    tls_min_version: str = ""
+    """The lowest version of TLS; empty for etcd's default, 1.2."""
+    cipher_suites: tuple[str, ...] = ()
+    """For TLS 1.2; empty for Go's choice."""
     others: tuple[tuple[str, OptionValue], ...] = ()
 
 
@@ -160,6 +173,8 @@ _TYPED: Final = {
     "heartbeat-interval": "heartbeatIntervalMilliseconds",
     "election-timeout": "electionTimeoutMilliseconds",
     "log-level": "logLevel",
+    "tls-min-version": "tlsMinVersion",
+    "cipher-suites": "cipherSuites",
 }
 
 ENVIRONMENT_PREFIX: Final = "ETCD_"
@@ -188,6 +203,7 @@ def read_options(
             "electionTimeoutMilliseconds",
             f"must be at least five times the heartbeat interval ({heartbeat}), found {election}",
         )
+    least = etcd.choice("tlsMinVersion", TLS_VERSIONS, typed.get("tls-min-version", ""))
     return EtcdOptions(
         quota_bytes=_quota(etcd, typed.get("quota-backend-bytes")),
         compaction_mode=mode,
@@ -196,6 +212,8 @@ def read_options(
         heartbeat_ms=heartbeat,
         election_ms=election,
         log_level=_log_level(etcd, typed.get("log-level", "info")),
+        tls_min_version=least,
+        cipher_suites=_cipher_suites(etcd, typed.get("cipher-suites", ""), least),
         others=_others(etcd, from_environment, version),
     )
 
@@ -225,6 +243,22 @@ def _log_level(etcd: Reader, fallback: str) -> str:
     if level not in LOG_LEVELS:
         etcd.problem("logLevel", f"must be one of {', '.join(LOG_LEVELS)}, found {level[:60]!r}")
     return level
+
+
+def _cipher_suites(etcd: Reader, fallback: str, least: str) -> tuple[str, ...]:
+    """The cipher suites; those in the environment are separated by commas, as in etcd's flag."""
+    found = etcd.listed("cipherSuites", "cipher suites") or tuple(filter(None, fallback.split(",")))
+    unknown = [one for one in found if one not in CIPHER_SUITES]
+    problem = ""
+    if unknown:
+        problem = f"must be among {', '.join(CIPHER_SUITES)}, found {unknown[0][:60]!r}"
+    elif found and least == TLS_VERSIONS[-1]:
+        problem = "cannot be chosen for TLS 1.3: remove them, or set tlsMinVersion to TLS1.2"
+    elif found and not any(one.endswith(FOR_HTTP2) for one in found):
+        problem = f"must have one that ends in {FOR_HTTP2}, without which etcd cannot serve HTTP/2"
+    if problem:
+        etcd.problem("cipherSuites", problem)
+    return found
 
 
 def _quota(etcd: Reader, fallback: str | None) -> int:
@@ -296,9 +330,9 @@ def _is_unknown_to(version: Version | None, name: str) -> bool:
     return version is not None and version.minor == 5 and name in _UNKNOWN_TO_3_5
 
 
-def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionValue]:
+def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionValue | list[str]]:
     """The part of etcd's configuration file that the spec decides, with the names of `version`."""
-    chosen: dict[str, OptionValue] = {
+    chosen: dict[str, OptionValue | list[str]] = {
         "quota-backend-bytes": options.quota_bytes,
         "auto-compaction-mode": options.compaction_mode,
         "auto-compaction-retention": options.compaction_retention,
@@ -309,6 +343,10 @@ def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionVal
     }
     if options.snapshot_count is not None:
         chosen["snapshot-count"] = options.snapshot_count
+    if options.tls_min_version:
+        chosen["tls-min-version"] = options.tls_min_version
+    if options.cipher_suites:
+        chosen["cipher-suites"] = list(options.cipher_suites)
     renamed = _EXPERIMENTAL_IN_3_5 if version.minor == 5 else {}
     chosen |= {renamed.get(name, name): value for name, value in options.others}
     return chosen | _corruption_checks(version)

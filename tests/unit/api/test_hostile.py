@@ -56,6 +56,8 @@ FREE = {name for known in _READERS for name in (known, f"experimental-{known}")}
     "heartbeat-interval",
     "election-timeout",
     "log-level",
+    "tls-min-version",
+    "cipher-suites",
     "logger",
     "snapshot-count",
     "feature-gates",

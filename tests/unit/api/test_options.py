@@ -57,6 +57,10 @@ EXPERIMENTAL_IN_3_5 = {
 }
 SINCE_3_6 = {"warning-unary-request-duration": TIME}
 
+USUAL, STRONG = (
+    f"TLS_ECDHE_ECDSA_WITH_{cipher}" for cipher in ("AES_128_GCM_SHA256", "AES_256_GCM_SHA384")
+)
+
 CASES = [
     (version, name, name, value)
     for version in ("3.5.33", "3.6.14", "3.7.3")
@@ -158,6 +162,9 @@ class TestTypedOptions:
             ({"electionTimeoutMilliseconds": 500}, {"election-timeout": 500}),
             ({"electionTimeoutMilliseconds": 50000}, {"election-timeout": 50000}),
             ({"logLevel": "debug"}, {"log-level": "debug"}),
+            ({"tlsMinVersion": "TLS1.3"}, {"tls-min-version": "TLS1.3"}),
+            ({"tlsMinVersion": "TLS1.3", "cipherSuites": []}, {"tls-min-version": "TLS1.3"}),
+            ({"cipherSuites": [STRONG, USUAL]}, {"cipher-suites": [STRONG, USUAL]}),
         ],
     )
     def test_becomes_a_configuration_key(
@@ -175,6 +182,9 @@ class TestTypedOptions:
             ("ETCD_ELECTION_TIMEOUT", "2000", {"election-timeout": 2000}),
             ("ETCD_LOG_LEVEL", "warn", {"log-level": "warn"}),
             ("ETCD_LOG_LEVEL", "", {}),
+            ("ETCD_TLS_MIN_VERSION", "TLS1.3", {"tls-min-version": "TLS1.3"}),
+            ("ETCD_CIPHER_SUITES", f"{STRONG},{USUAL}", {"cipher-suites": [STRONG, USUAL]}),
+            ("ETCD_CIPHER_SUITES", "", {}),
             ("ETCDCTL_API", "3", {}),
             ("GODEBUG", "x=1", {}),
         ],
@@ -194,6 +204,7 @@ class TestTypedOptions:
             ("heartbeatIntervalMilliseconds", 90, "ETCD_HEARTBEAT_INTERVAL", "nonsense"),
             ("electionTimeoutMilliseconds", 900, "ETCD_ELECTION_TIMEOUT", "nonsense"),
             ("logLevel", "warn", "ETCD_LOG_LEVEL", "nonsense"),
+            ("cipherSuites", ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "ETCD_CIPHER_SUITES", "x"),
             ("autoCompactionRetention", "2h", "ETCD_AUTO_COMPACTION_RETENTION", "nonsense"),
         ],
     )
@@ -260,6 +271,7 @@ GOOD_FIELDS = {
     "autoCompactionRetention": "2h",
     "autoCompactionMode": "periodic",
     "quotaBackend": "2Gi",
+    "tlsMinVersion": "TLS1.2",
 }
 
 
@@ -290,6 +302,15 @@ def start_settings(cluster: Any) -> str:
     manifest = stateful_set(cluster, replicas=1, operator_image="operator:1")
     (start,) = manifest["spec"]["template"]["spec"]["initContainers"]
     return next(one["value"] for one in start["env"] if one["name"] == "START_SETTINGS")
+
+
+@pytest.mark.parametrize("edit", [{"tlsMinVersion": "TLS1.3"}, {"cipherSuites": [USUAL]}])
+def test_another_version_of_tls_or_other_cipher_suites_restart_the_pods(
+    edit: dict[str, Any],
+) -> None:
+    before, after = parse_cluster(body()), parse_cluster(body(etcd=edit))
+
+    assert before.template_hash != after.template_hash
 
 
 def test_the_value_of_options_does_not_depend_on_their_order() -> None:

@@ -47,6 +47,7 @@ def variable(name: Any, value: Any) -> dict[str, Any]:
 
 NUMBER = "must be a number from 1 to 7"
 TEXT = "must be text"
+GCM = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 OBJECT = "must be an object"
 LIST = "must be a list"
 FLAG = "must be true or false"
@@ -295,6 +296,22 @@ REFUSED = [
     Bad(etcd(logLevel="$(POD_NAME)"), "spec.etcd.logLevel", "must be one of"),
     Bad(etcd(logLevel='info", "force-new-cluster": true'), "spec.etcd.logLevel", "must be one of"),
     Bad(etcd(logLevel=5), "spec.etcd.logLevel", TEXT),
+    Bad(etcd(tlsMinVersion="TLS1.1"), "spec.etcd.tlsMinVersion", "must be one of TLS1.2, TLS1.3"),
+    Bad(variable("ETCD_TLS_MIN_VERSION", "TLS1.0"), "spec.etcd.tlsMinVersion", "must be one of"),
+    Bad(etcd(cipherSuites=GCM), "spec.etcd.cipherSuites", "must be a list of cipher suites"),
+    Bad(etcd(cipherSuites=[GCM, "$(X)"]), "spec.etcd.cipherSuites", "must be among TLS_ECDHE"),
+    Bad(variable("ETCD_CIPHER_SUITES", f"{GCM},x"), "spec.etcd.cipherSuites", "found 'x'"),
+    # With the following two etcd ends at once (seen on 3.5.35 and 3.7.3).
+    Bad(
+        etcd(cipherSuites=[GCM], tlsMinVersion="TLS1.3"),
+        "spec.etcd.cipherSuites",
+        "cannot be chosen for TLS 1.3",
+    ),
+    Bad(
+        etcd(cipherSuites=["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]),
+        "spec.etcd.cipherSuites",
+        "must have one that ends in AES_128_GCM_SHA256",
+    ),
     # etcd.options: the checked map
     Bad(etcd(options=["max-txn-ops"]), "spec.etcd.options", OBJECT),
     Bad(option("max-txn-ops", 128), "spec.etcd.options.max-txn-ops", TEXT),
@@ -564,6 +581,8 @@ FIELDS = {
         "heartbeatIntervalMilliseconds",
         "electionTimeoutMilliseconds",
         "logLevel",
+        "tlsMinVersion",
+        "cipherSuites",
         "options",
     ],
     "retainedClaims": ["adopt", "discard"],

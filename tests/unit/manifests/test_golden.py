@@ -89,6 +89,11 @@ EVERYTHING: dict[str, Any] = {
         "heartbeatIntervalMilliseconds": 50,
         "electionTimeoutMilliseconds": 500,
         "logLevel": "warn",
+        "tlsMinVersion": "TLS1.2",
+        "cipherSuites": [
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ],
         "options": {"max-request-bytes": "3145728", "corrupt-check-time": "4h"},
     },
     "retainedClaims": {"adopt": "0ld00000-0000-4000-8000-000000000001"},

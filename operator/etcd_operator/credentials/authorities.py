@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from etcd_stateful.certificates import (
@@ -25,10 +26,18 @@ Changes = dict[str, bytes | None]
 """By key of the Secret; None for a key to remove."""
 
 
+def load(pem: bytes) -> list[x509.Certificate]:
+    """The certificates in PEM. Raises ValueError and nothing else, whatever the bytes are."""
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except (x509.InvalidVersion, UnsupportedAlgorithm) as error:
+        raise ValueError(str(error)) from error
+
+
 def trusted(data: Mapping[str, bytes]) -> list[x509.Certificate]:
     """The authorities to trust, oldest first; raises ValueError if one cannot be parsed."""
     names = (PREDECESSOR_FILE, AUTHORITY_FILES.certificate, SUCCESSOR_FILES.certificate)
-    return [x509.load_pem_x509_certificate(data[name]) for name in names if name in data]
+    return [load(data[name])[0] for name in names if name in data]
 
 
 def digest(certificate: x509.Certificate) -> str:
@@ -37,7 +46,7 @@ def digest(certificate: x509.Certificate) -> str:
 
 def signer(data: Mapping[str, bytes]) -> str:
     """The digest of the authority that signs."""
-    return digest(x509.load_pem_x509_certificate(data[AUTHORITY_FILES.certificate]))
+    return digest(load(data[AUTHORITY_FILES.certificate])[0])
 
 
 def stage(data: Mapping[str, bytes]) -> Stage:

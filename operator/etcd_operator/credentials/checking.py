@@ -198,10 +198,10 @@ def _common_name(leaf: x509.Certificate) -> str:
 
 def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(data[key])
+        return rotating.load(data[key])
     except KeyError as error:
         raise Unusable(f"{key} is missing") from error
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except ValueError as error:
         raise Unusable(f"{key} is not a certificate in PEM form") from error
 
 

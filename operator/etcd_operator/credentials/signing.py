@@ -136,7 +136,7 @@ def _signer(
     need: CertificateSpec, authority: Mapping[str, bytes]
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     try:
-        certificate = x509.load_pem_x509_certificate(authority[AUTHORITY_FILES.certificate])
+        certificate = authorities.load(authority[AUTHORITY_FILES.certificate])[0]
         key = serialization.load_pem_private_key(authority[AUTHORITY_FILES.key], password=None)
     except (KeyError, ValueError, TypeError):
         # Not chained: the parser's message may quote its input.

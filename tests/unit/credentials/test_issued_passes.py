@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from fake_cert_manager import WAITS, FakeCertManager
 from fakes import PLAINTEXT, cluster_body
 from reconcile_bench import KEY, Bench
@@ -80,6 +81,14 @@ async def settled(bench):
     await bench.run()
     bench.forget()
     return bench
+
+
+def of_unknown_version(pem):
+    der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+    version = bytes.fromhex("a003020102")
+    assert version in der
+    body = base64.encodebytes(der.replace(version, bytes.fromhex("a003020104"), 1))
+    return b"-----BEGIN CERTIFICATE-----\n" + body + b"-----END CERTIFICATE-----\n"
 
 
 def data(bench, name):
@@ -445,6 +454,23 @@ class TestRenewal:
         assert data(settled, "a-server-tls") == before
         assert "a-server-issued: tls.key" in settled.condition("Blocked")["message"]
         assert settled.condition("Available")["status"] == "True"
+
+    @pytest.mark.parametrize("file", ["ca.crt", "tls.crt"])
+    async def test_a_certificate_of_an_unknown_version_kept_all_others_from_being_renewed(
+        self, settled, file
+    ):
+        """cryptography raises no ValueError for it. Each pass ended with a traceback."""
+        good = settled.nodes.issuer.authority["ca.crt"]
+        settled.nodes.issuer.spoils = {file: of_unknown_version(good)}
+        settled.nodes.issuer.issue("a-client-issued")
+        settled.nodes.issuer.spoils = {}
+        settled.nodes.issuer.issue("a-server-issued")
+        await a_while(settled, 60)
+
+        issued_now = data(settled, "a-server-issued")["tls.crt"]
+        assert data(settled, "a-server-tls")["server.crt"] == issued_now
+        told = settled.condition("Blocked")["message"]
+        assert f"Secret a-client-issued: {file} is not a certificate" in told
 
     async def test_no_key_is_logged_or_reported(self, settled, caplog):
         caplog.set_level(logging.DEBUG)

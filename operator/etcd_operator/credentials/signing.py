@@ -12,7 +12,7 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities
@@ -27,6 +27,10 @@ from etcd_stateful.certificates import (
 
 LONGEST_SUBJECT: Final = 64
 """The limit for a common name, by RFC 5280."""
+
+
+_SigningKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
+"""The kinds that `checking` accepts. Only others' authorities have keys of the latter two."""
 
 
 class CannotSign(Exception):
@@ -119,7 +123,8 @@ def _leaf(
     )
     if names := _alternatives(need):
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(signing_key, hashes.SHA256())
+    hashed = None if isinstance(signing_key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return builder.sign(signing_key, hashed)
 
 
 def _identifier(signer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
@@ -134,14 +139,14 @@ def _identifier(signer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 def _signer(
     need: CertificateSpec, authority: Mapping[str, bytes]
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+) -> tuple[x509.Certificate, _SigningKey]:
     try:
         certificate = authorities.load(authority[AUTHORITY_FILES.certificate])[0]
         key = serialization.load_pem_private_key(authority[AUTHORITY_FILES.key], password=None)
     except (KeyError, ValueError, TypeError):
         # Not chained: the parser's message may quote its input.
         raise CannotSign(f"Secret {need.signed_by} holds no authority") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
+    if not isinstance(key, _SigningKey):
         raise CannotSign(f"Secret {need.signed_by} holds a key of another kind")
     return certificate, key
 

@@ -216,6 +216,17 @@ class TestMade:
         assert examine(needs()["authority", need.signed_by], authority).problem == ""
         assert problem_at(examine(need, signing.make(need, authority, NOW)), NOW) == ""
 
+    @pytest.mark.parametrize(
+        "key", [rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()]
+    )
+    def test_an_authority_of_another_kind_passed_the_check_and_signed_nothing(self, key):
+        """The operator tried again and again, and the status did not say why."""
+        need = need_of("peer")
+        above, _ = root(key=key)
+        authority = {"ca.crt": pem(above), "ca.key": pem_key(key)}
+        assert examine(needs()["authority", need.signed_by], authority).problem == ""
+        assert problem_at(examine(need, signing.make(need, authority, NOW)), NOW) == ""
+
     def test_renewal_is_due_at_two_thirds_of_its_life(self):
         need, files, _ = made("peer")
         own = examine(need, files).certificate
@@ -267,7 +278,8 @@ def root(
     )
     for extension in others:
         builder = builder.add_extension(extension, critical=False)
-    return builder.sign(signing, hashes.SHA256()), key
+    hashed = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return builder.sign(signing, hashed), key
 
 
 def _builder(name, issuer, key, begins, ends):

@@ -205,12 +205,19 @@ def _issue(
     version = found.resource_version if found else ""
     words = f"certificate in Secret {need.secret} {reason}"
     if need.role == "authority":
-        first = max(1, rotation.requested_generation(seen, need.secret))
-        return IssueCertificate(need, version, words, generation=first)
+        return IssueCertificate(need, version, words, generation=_first_generation(seen, need))
     above = _authority_of(seen, need)
     authority = rotation.find(seen, above.secret, above.role)
     digest = authority.authority if authority else ""
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
+
+
+def _first_generation(seen: Observation, need: CertificateSpec) -> int:
+    """The generation of an authority that has none before it in its Secret. It is not the first of
+    its link if the template mounts a file that only a rotation introduces: such a file has to come
+    with its certificates too."""
+    rotated = rotation.rendered(seen).of(rotation.link_of(seen, need))
+    return max(2 if rotated else 1, rotation.requested_generation(seen, need.secret))
 
 
 def trusted_by_pods(seen: Observation, need: CertificateSpec) -> frozenset[str]:

@@ -514,6 +514,27 @@ def test_an_authority_passed_for_lost_while_the_stateful_set_could_not_follow_th
     assert certificates.authority_lost(world.observe()) is None
 
 
+def test_when_all_secrets_of_a_rotated_link_were_lost_pods_waited_for_a_file_without_end() -> None:
+    """The new authority counted as the first of its link. So its certificate came without the file
+    that is named after the authorities, and the template kept the name of the lost one."""
+    world = settled()
+    world.wish(peer=2)
+    rest(world)
+    world.wish()
+    world.stuck.update(world.pods)
+    for ordinal in list(world.pods):
+        world.restart_pod(ordinal)
+    world.turn()
+    del world.authorities["c-peer-ca"], world.leaves["c-peer-tls"]
+    for _ in range(LONG):
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+
+    assert {pod.trust.peer for pod in world.pods.values()} == world.leaves["c-peer-tls"].pins
+    world.stuck.clear()
+    assert rest(world) == Settled()
+
+
 def test_a_lost_authority_is_not_recreated_while_pods_may_have_mounted_its_certificates() -> None:
     """Their etcd would start with the old bundle, and meet certificates of a new authority."""
     world = settled()

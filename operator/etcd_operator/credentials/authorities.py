@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -21,6 +22,14 @@ from etcd_stateful.certificates import (
 )
 from etcd_stateful.membership.steps import RotationStep
 from etcd_stateful.observed.certificates import Stage
+
+OF_ROTATION: Final = (
+    SUCCESSOR_FILES.certificate,
+    SUCCESSOR_FILES.key,
+    PREDECESSOR_FILE,
+    GENERATION_FILE,
+)
+"""Keys of the Secret that a rotation adds."""
 
 Changes = dict[str, bytes | None]
 """By key of the Secret; None for a key to remove."""

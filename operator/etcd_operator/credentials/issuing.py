@@ -73,7 +73,7 @@ async def put(
     need, where = step.need, (SECRETS, cluster.namespace, step.need.secret)
     data, metadata = _encoded(files), {"annotations": dict(notes)} if notes else {}
     if step.resource_version:
-        unused = _unmounted(step, await finder.find(*where) or {})
+        unused = _unused(step, await finder.find(*where) or {})
         metadata |= _exactly(cluster, step)
         patch: Json = {"metadata": metadata, "data": dict.fromkeys(unused) | data}
         writing = kube.merge_patch(*where, patch)
@@ -127,8 +127,11 @@ async def _write(
     return None
 
 
-def _unmounted(step: IssueCertificate | TakeCertificate, known: Json) -> list[str]:
-    """The pinned files that no pod mounts any more."""
+def _unused(step: IssueCertificate | TakeCertificate, known: Json) -> list[str]:
+    """The pinned files that no pod mounts any more, or what a rotation has left beside an authority
+    that is made anew, because it may be damaged."""
+    if step.need.role == "authority":
+        return [key for key in authorities.OF_ROTATION if key in (known.get("data") or {})]
     bundle = step.need.files.authority
     found = ((key, pinned_in(bundle, key)) for key in known.get("data") or {})
     return [key for key, trust in found if trust and trust not in step.mounted]

@@ -360,6 +360,23 @@ class TestAtRest:
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
         assert data(settled, "a-peer-tls")["peer-ca.crt"] == data(settled, "a-peer-ca")["ca.crt"]
 
+    @pytest.mark.parametrize("key", ["generation", "next-ca.crt", "next-ca.key", "old-ca.crt"])
+    async def test_an_authority_beside_which_a_rotation_was_damaged_was_made_again_without_end(
+        self, bench, key
+    ):
+        """Only without members. The damaged part stayed beside each new authority."""
+        declare(bench)
+        while not bench.kube.find(SECRETS, "a-client-ca"):
+            await bench.once()
+        live = bench.kube.live(SECRETS, "a-client-ca")
+        live["data"][key] = base64.b64encode(b"damaged").decode()
+        bench.kube.put(SECRETS, live)
+
+        await bench.run()
+
+        assert bench.status["phase"] == "Running"
+        assert set(data(bench, "a-client-ca")) == {"ca.crt", "ca.key"}
+
     async def test_a_renewed_leaf_has_its_labels_again(self, settled):
         take_labels(settled, "a-client-tls")
         settled.clock.now += 300 * DAY

@@ -1,13 +1,14 @@
-"""Lists the other files in the store below a schedule's path, for the schedule's status.
+"""Lists what is in the store below a path: files that are not of a schedule, for its status, and
+backups under other names than the one that was asked for.
 
-This happens after the backup is stored, and takes SECONDS at most. Write-only credentials cannot
-list, so the files are unknown then.
+This takes SECONDS at most. Write-only credentials cannot list, so the files are unknown then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_operator.backup.clients import StoreFailed
@@ -18,6 +19,7 @@ from etcd_stateful.backup.foreign_files import (
     File,
     ForeignFiles,
     find_foreign_files,
+    newest_backup,
 )
 
 log = logging.getLogger(__name__)
@@ -25,27 +27,50 @@ log = logging.getLogger(__name__)
 SECONDS: Final = 3.0
 
 
+@dataclass(slots=True)
+class _Listed:
+    files: list[File] = field(default_factory=list)
+    partial: bool = False
+    """Whether the store has more keys than were listed."""
+
+
 async def survey(sink: Sink, key: str) -> ForeignFiles | None:
     """The other files below the path of the schedule that made `key`; None if they are unknown."""
     mine = names.of_schedule(key)
-    if mine is None:
+    listed = await _list(sink, mine[0]) if mine else None
+    if listed is None:
         return None
-    found: list[File] = []
-    partial = False
+    return find_foreign_files(key, listed.files, partial=listed.partial)
+
+
+async def but_below(sink: Sink, path: str) -> str:
+    """What to add to a message that there is no backup at this path: the newest one below it, as it
+    is for those who name the path of a schedule. Empty if none is known."""
+    listed = await _list(sink, path)
+    newest = newest_backup(path, listed.files) if listed else None
+    if newest is None:
+        return ""
+    which = "one below it" if listed and listed.partial else "the newest below it"
+    return f"; {which} is {newest.key!r} of {newest.modified}"
+
+
+async def _list(sink: Sink, path: str) -> _Listed | None:
+    """The files whose keys begin with the path; None if they are unknown."""
+    listed = _Listed()
     try:
         async with asyncio.timeout(SECONDS):
-            async for page in sink.pages(mine[0]):
-                found += page
-                if len(found) >= MOST_LOOKED_AT:
-                    partial = True
+            async for page in sink.pages(path):
+                listed.files += page
+                if len(listed.files) >= MOST_LOOKED_AT:
+                    listed.partial = True
                     break
-            found += await _at(sink, mine[0])
+            listed.files += await _at(sink, path)
     except TimeoutError:
-        partial = True
+        listed.partial = True
     except StoreFailed as error:
         log.info("cannot list the other files in the store: %s", error)
         return None
-    return find_foreign_files(key, found, partial=partial)
+    return listed
 
 
 async def _at(sink: Sink, path: str) -> list[File]:

@@ -73,6 +73,18 @@ def find_foreign_files(
     return ForeignFiles(len(found), tuple(newest[:MOST_LISTED]), partial)
 
 
+def newest_backup(path: str, files: Iterable[File]) -> File | None:
+    """The newest complete backup in the folder of a path, or made to that path at some time; None
+    if there is none."""
+    by_key = {one.key: one for one in files}
+    found = (
+        one
+        for one in by_key.values()
+        if names.is_below(path, one.key) and _is_whole(by_key.get(names.manifest_of(one.key)))
+    )
+    return max(found, key=lambda one: (one.modified, one.key), default=None)
+
+
 def _is_whole(manifest: File | None) -> bool:
     return manifest is not None and manifest.size >= SHORTEST
 

@@ -339,9 +339,12 @@ class TestRefused:
     async def test_a_missing_file_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:
-        (source[1] / "etcd.db").unlink()
+        for name in ("etcd.db", "etcd.db.manifest.json"):
+            moved = name.replace("etcd.db", "etcd.db_v7_2026-11-21-03:00:00")
+            (source[1] / name).rename(source[1] / moved)
 
-        await self.refused(target(source, tmp_path), "there is no 'etcd.db' in 'claim'", code=1)
+        words = "there is no 'etcd.db' in 'claim'; the newest below it is 'etcd.db_v7_2026-11-21-"
+        await self.refused(target(source, tmp_path), words, code=1)
 
     async def test_a_version_that_cannot_read_the_data_is_refused(
         self, source: tuple[Cluster, Path], tmp_path: Path

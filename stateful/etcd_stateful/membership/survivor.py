@@ -199,25 +199,35 @@ def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:
     claim = seat.claim if seat else None
     if seat is None or claim is None:
         return f"{name} has no claim"
-    if why := why_no_claim(seen, claim):
+    if why := why_no_claim(seen, claim) or _why_anothers(seen, seat):
         return why
     if seat.found in ("no-data", "damaged"):
         return f"the volume of {name} holds no usable data"
-    if _holds_anothers(seat):
-        return f"the volume of {name} holds the data of another member"
     if seat.status and seat.status.learner:
         return f"{name} is a learner, and etcd cannot make a cluster of one out of a learner"
     return f"the node that the volume of {name} lies on is gone" if _node_gone(seat) else ""
 
 
-def _holds_anothers(seat: Seat) -> bool:
-    """Whether etcd's log on the volume is another member's. A marker of another epoch alone does
-    not say so: it may be from a recovery that is no longer on record."""
+def _why_anothers(seen: Observation, seat: Seat) -> str:
+    """Why the data on the volume is not, or not yet, this member's; empty if it is.
+
+    That is so if etcd's log is another member's, or if the marker names another cluster: the claim
+    is recorded before the pod has its ticket to adopt the data, and the Job goes by the marker. A
+    marker of another epoch alone does not say so: it may be from a recovery that is no longer on
+    record.
+    """
     if seat.found != "foreign-data" or seat.pod is None or seat.pod.answer is None:
-        return False
+        return ""
     finding, record = seat.pod.answer.finding, seat.record
     held = (record.member_id, record.cluster_id) if record else None
-    return finding.member_id is not None and (finding.member_id, finding.cluster_id) != held
+    if finding.member_id is not None and (finding.member_id, finding.cluster_id) != held:
+        return f"the volume of {seat.name} holds the data of another member"
+    if finding.cluster_uid in (None, seen.cluster.uid):
+        return ""
+    return (
+        f"{seat.name} has not adopted its data from cluster {finding.cluster_uid} yet "
+        "(spec.retainedClaims.adopt)"
+    )
 
 
 def why_no_claim(seen: Observation, claim: Claim) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from recovery_world import RecoveryWorld, formed, lost
-from worlds import drive, is_write
+from worlds import OLDER, UID, drive, is_write, until
 
+from etcd_stateful import identity
 from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import budget, quorum, survivor
 from etcd_stateful.membership.observation import Observation
@@ -183,3 +184,28 @@ def test_the_epoch_of_a_pod_is_read_from_the_settings_of_its_start(
 
     assert epoch_in({"initContainers": [start]}) == epoch
     assert epoch_in({}) is None
+
+
+def test_a_recovery_began_with_data_that_its_pod_had_not_adopted_yet() -> None:
+    """The cluster was created again with both fields. As soon as the survivor's claim was recorded,
+    the recovery stopped the pod that waited for its ticket. The Job refused the marker of the
+    deleted cluster; by then the epoch was raised, and no other member had data."""
+    old = formed(3)
+    asked = {
+        "survivor": "c-1",
+        "clusterID": identity.to_hex(old.record.cluster_id),
+        "epoch": old.record.epoch,
+    }
+    world = old.remake(OLDER, retainedClaims={"adopt": UID}, recovery=asked)
+    for ordinal in (0, 2):
+        world.claims[ordinal].data = None
+
+    world.apply(until(world, "record data-c-1"))
+    refusal = world.observe()
+    assert decide(refusal) == until(world, "push c-1 adopt")
+    asked_for = refusal.cluster.recovery
+    assert asked_for is not None
+    assert survivor.why_not(refusal, asked_for) == (
+        f"c-1 has not adopted its data from cluster {UID} yet (spec.retainedClaims.adopt)"
+    )
+    assert drive(world) == Settled()

@@ -224,6 +224,9 @@ class RecoveryWorld(World):
         if claim is None or claim.data is None:
             self.job = replace(job, state="failed", trouble="refused: there is no log")
             return
+        if claim.data.cluster_uid != self.cluster.uid:
+            self.job = replace(job, state="failed", trouble="refused: the marker names another")
+            return
         if self.job_version in self.bad_images:
             self.job = replace(job, trouble="its image cannot be pulled")
             return

@@ -522,7 +522,7 @@ class World:
 
     def remake(self, uid: str = UID, **spec: Any) -> World:
         """Deletes the cluster and creates one with the same name; the claims stay."""
-        following = World(body(len(self.claims), uid=uid, **spec))
+        following = type(self)(body(len(self.claims), uid=uid, **spec))
         following.claims = self.claims
         following.etcds = self.etcds
         following.ticketed = self.ticketed

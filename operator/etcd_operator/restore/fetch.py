@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +92,8 @@ def _begin_anew(order: Order, root: Path) -> None:
     # Data without a marker may be deleted only if a try of this very restore has made it.
     if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):
         raise Refused(f"the volume holds data already, and it is not of this restore: {why}")
-    shutil.rmtree(root / FOLDER, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        shutil.rmtree(root / FOLDER)
     (root / marker.FILE).unlink(missing_ok=True)
     (root / FOLDER).mkdir()
 

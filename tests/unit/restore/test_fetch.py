@@ -342,6 +342,25 @@ def test_an_unusable_volume_was_reported_to_hold_data_and_never_tried_again(
     assert words in said
 
 
+def test_what_cannot_be_deleted_was_only_said_to_exist(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an edit of the user that the pods run as."""
+    root = stores.with_name("volume")
+    (root / restore.FOLDER).mkdir(parents=True)
+    (root / restore.SNAPSHOT).write_bytes(b"of another user")
+    real = os.unlink
+
+    def denied(path: Any, **rest: Any) -> None:
+        if str(path).endswith("snapshot.db"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        real(path, **rest)
+
+    monkeypatch.setattr(os, "unlink", denied)
+
+    assert said_by_fetch(stores, root, code=1).endswith("snapshot.db: Permission denied")
+
+
 def test_the_target_of_a_linked_marker_was_shown_in_the_pods_status(stores: Path) -> None:
     """The credentials of the store are files beside it."""
     root = stores.with_name("volume")

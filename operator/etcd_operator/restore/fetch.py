@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.jobs.restore import (
     FOLDER,
+    REPLACED,
     SNAPSHOT,
     Order,
     bump_too_high,
@@ -115,8 +117,10 @@ def _no_room(order: Order, root: Path, size: int) -> str:
     ran = volume.has_run(str(root))
     if not why or ran or why_not_restored(order, volume.look(str(root))):
         return why
+    # Renamed first: a try that dies while it deletes leaves nothing in `data`.
+    os.rename(root / "data", root / REPLACED)
     volume.sync(str(root))
-    shutil.rmtree(root / "data")
+    shutil.rmtree(root / REPLACED)
     return volume_too_small(size, shutil.disk_usage(root).free)
 
 

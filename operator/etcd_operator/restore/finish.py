@@ -10,7 +10,7 @@ from typing import NoReturn
 from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful.jobs.restore import FOLDER, Order, why_not_restored
+from etcd_stateful.jobs.restore import FOLDER, REPLACED, Order, why_not_restored
 from etcd_stateful.start import marker
 
 
@@ -29,7 +29,7 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
         raise NotMade("a member has run on this volume since the backup was fetched")
     if (root / "data").exists():
         # From a try of this very restore that died here: `fetch` has checked that.
-        os.rename(root / "data", made / "before")
+        os.rename(root / "data", root / REPLACED)
     os.rename(made / "data", root / "data")
     fsync(root)
     volume.write(str(root), marker.FILE, marker.serialise(order.marker))

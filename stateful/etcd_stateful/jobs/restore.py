@@ -29,6 +29,8 @@ from etcd_stateful.versions import parse_version, reported_version
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
+REPLACED: Final = f"{FOLDER}/before"
+"""Data that an earlier try has put in place, until it is deleted."""
 BUMP: Final = 1_000_000_000
 """Revisions of a restored cluster begin this much higher, as etcd advises: a client that has seen
 later revisions than the snapshot has must never see one of them again for another write."""

@@ -307,6 +307,28 @@ async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_sm
     assert not (tight / marker.FILE).exists()
 
 
+async def test_a_pod_that_died_while_it_made_room_left_no_room_for_the_next(
+    stores: Path, tight: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had deleted the log first. The database that was left belonged to nobody, and was too
+    large to restore beside it."""
+    real = shutil.rmtree
+
+    def dies(path: Path) -> None:
+        if (path / "member" / "wal").exists():
+            real(path / "member" / "wal")
+            raise SystemExit(143)
+        real(path)
+
+    monkeypatch.setattr(shutil, "rmtree", dies)
+    with pytest.raises(SystemExit):
+        await again(stores, tight)
+
+    await again(stores, tight)
+
+    assert (tight / restore.SNAPSHOT).exists()
+
+
 async def test_existing_data_is_kept_if_there_is_space_or_deleting_it_would_not_help(
     stores: Path, tight: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,14 +27,24 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
     # Checked only now, as the sync may take a while.
     if volume.has_run(str(root)):
         raise NotMade("a member has run on this volume since the backup was fetched")
-    if (root / "data").exists():
-        # From a try of this very restore that died here: `fetch` has checked that.
-        os.rename(root / "data", root / REPLACED)
+    _make_way(root)
     os.rename(made / "data", root / "data")
     fsync(root)
     volume.write(str(root), marker.FILE, marker.serialise(order.marker))
     shutil.rmtree(made)
     journal.conclude(f"{order.settings.member} has the data of the backup")
+
+
+def _make_way(root: Path) -> None:
+    """Takes the present data from its place. A log is from a try of this very restore that died
+    here: `fetch` has checked that. Anything else is somebody's, and kept, as `start` does."""
+    facts = volume.look(str(root))
+    if facts.problem:
+        raise NotMade(facts.problem)
+    if facts.leftovers:
+        volume.move_aside(str(root), "data")
+    elif (root / "data").exists():
+        os.rename(root / "data", root / REPLACED)
 
 
 def _sync_all(folder: Path) -> None:

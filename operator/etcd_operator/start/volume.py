@@ -202,10 +202,10 @@ def _has_leftovers(volume: str) -> bool:
 def _make_room(volume: str) -> None:
     """Makes empty folders for the data and for a first start."""
     if _has_leftovers(volume):
-        _move_aside(volume, "data")
+        move_aside(volume, "data")
     log = configuration.FIRST_LOG
     if _leads_elsewhere(volume, log) or _entries(os.path.join(volume, log)):
-        _move_aside(volume, configuration.FIRST)
+        move_aside(volume, configuration.FIRST)
     _make_folders(volume, log)
     _make_folders(volume, "data/member")
 
@@ -220,7 +220,8 @@ def _leads_elsewhere(volume: str, path: str) -> bool:
     return False
 
 
-def _move_aside(volume: str, name: str) -> None:
+def move_aside(volume: str, name: str) -> None:
+    """Renames a folder in the volume's root to the next free `aside-<n>`; raises OSError."""
     taken = [name[len(_ASIDE) :] for name in os.listdir(volume) if name.startswith(_ASIDE)]
     number = max((int(text) for text in taken if text.isascii() and text.isdigit()), default=0)
     os.rename(os.path.join(volume, name), os.path.join(volume, f"{_ASIDE}{number + 1}"))

@@ -339,6 +339,26 @@ async def test_existing_data_is_kept_if_there_is_space_or_deleting_it_would_not_
     assert (tight / "data" / "member" / "snap" / "db").exists()
 
 
+async def test_a_database_whose_log_is_elsewhere_was_deleted_with_what_the_restore_replaced(
+    stores: Path, restored: Path
+) -> None:
+    """As of a member with `--wal-dir`, on a volume that was bound to the claim by hand."""
+    (restored / marker.FILE).unlink()
+    shutil.rmtree(restored / "data" / "member" / "wal")
+    (restored / "data" / "member" / "snap").mkdir()
+    (restored / "data" / "member" / "snap" / "db").write_bytes(b"of somebody")
+    await again(stores, restored)
+    made = restored / restore.FOLDER / "data" / "member" / "wal"
+    made.mkdir(parents=True)
+    (made / "0.wal").write_bytes(b"of the backup")
+
+    finish(ordered(), restored, Journal(str(stores.with_name("end"))))
+
+    assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"of the backup"
+    assert (restored / "aside-1" / "member" / "snap" / "db").read_bytes() == b"of somebody"
+    assert not (restored / restore.FOLDER).exists()
+
+
 def said_by_fetch(stores: Path, root: Path, code: int) -> str:
     """The termination message of a container that ends with this code."""
     end = stores.with_name("end")

@@ -62,7 +62,7 @@ class Gateway:
 
     def _log_in(self, why: str) -> None:
         try:
-            password = self._password_file.read_text()
+            password = self._password_file.read_bytes().decode()  # line breaks as they are
         except (OSError, UnicodeDecodeError):
             raise Unfinished(
                 f"etcd asks for a user ({why}): name the Secret with the password of root in "

@@ -574,6 +574,15 @@ class TestTheGateway:
 
         assert answer == {"leader": "1"}
 
+    def test_a_carriage_return_in_the_password_was_read_as_a_line_feed(
+        self, tmp_path: Path
+    ) -> None:
+        """The operator gives etcd the password as it is in the Secret."""
+        file = tmp_path / "password"
+        file.write_bytes(b"r-1\r\nr-2")
+        with guarded("r-1\r\nr-2") as port:
+            assert Gateway(port, str(file)).call("maintenance/status", {}) == {"leader": "1"}
+
     def test_a_wrong_password_is_reported_and_never_printed(self, tmp_path: Path) -> None:
         file = tmp_path / "password"
         file.write_text("another")

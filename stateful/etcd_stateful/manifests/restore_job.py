@@ -12,9 +12,11 @@ It is scheduled like the pod that will use the volume.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from etcd_stateful import naming
+from etcd_stateful.api import stores
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
@@ -69,8 +71,12 @@ def restore_job(
 
 
 def job_hash(cluster: EtcdCluster, store: Store) -> str:
-    """A hash of everything that decides whether an existing Job is still the right one."""
-    digest = hashlib.sha256(repr(store).encode()).hexdigest()[:16]
+    """A hash of everything that decides whether an existing Job is still the right one.
+
+    It is the same for every version of the operator: another one may have made the Job.
+    """
+    told = json.dumps(stores.to_json(store), sort_keys=True)
+    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
     return f"{cluster.template_hash}-{digest}"
 
 

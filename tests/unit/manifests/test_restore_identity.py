@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -210,3 +210,20 @@ class TestWhatASpecSays:
 
         assert "serviceAccountName" not in told
         assert from_json(told).service_account == ""
+
+
+class TestTheHashOfAJob:
+    """A Job with another hash than the spec's is deleted and made again, with all that it has
+    downloaded."""
+
+    def test_an_operator_that_knows_one_more_field_began_a_restore_again(self) -> None:
+        @dataclass(frozen=True, slots=True)
+        class NewerStore(Store):
+            region: str = ""
+
+        newer = NewerStore(STORE.kind, STORE.bucket, STORE.key, service_account="reader")
+
+        assert job_hash(parse_cluster(body(1)), newer) == job_hash(parse_cluster(body(1)), STORE)
+
+    def test_it_stays_what_earlier_versions_wrote(self) -> None:
+        assert job_hash(parse_cluster(body(1)), STORE).endswith("-6927f77496226426")

@@ -58,9 +58,9 @@ def recovery_job(
 def job_hash(cluster: EtcdCluster) -> str:
     """A hash of everything that decides whether an existing Job is still the right one."""
     if cluster.auth is None:
-        return cluster.template_hash
+        return volume_job.spec_hash(cluster)
     where = cluster.auth.users[0].secret
-    return f"{cluster.template_hash}-{where.name}/{where.key}"
+    return f"{volume_job.spec_hash(cluster)}-{where.name}/{where.key}"
 
 
 def _pod(

@@ -77,7 +77,7 @@ def job_hash(cluster: EtcdCluster, store: Store) -> str:
     """
     told = json.dumps(stores.to_json(store), sort_keys=True)
     digest = hashlib.sha256(told.encode()).hexdigest()[:16]
-    return f"{cluster.template_hash}-{digest}"
+    return f"{volume_job.spec_hash(cluster)}-{digest}"
 
 
 def _pod(

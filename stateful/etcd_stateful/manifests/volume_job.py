@@ -5,11 +5,13 @@ restore. They are scheduled like the member's pod.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import AS_MADE
 from etcd_stateful.manifests import start_settings
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, data_mount, downward
@@ -57,6 +59,12 @@ def labels(cluster: str) -> dict[str, str]:
         naming.LABEL_COMPONENT: "recovery",
         naming.LABEL_PART_OF: cluster,
     }
+
+
+def spec_hash(cluster: EtcdCluster) -> str:
+    """Hash of the spec that the Job is made from. Its pod mounts no certificates, so it is the same
+    throughout a rotation: a Job that restores a large backup is not begun again for that."""
+    return replace(cluster, trust=AS_MADE).template_hash
 
 
 def environment(cluster: EtcdCluster, member: str, epoch: int) -> list[Manifest]:

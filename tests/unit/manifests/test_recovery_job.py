@@ -18,8 +18,9 @@ from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Done, Outdated
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs.recover import parse_order
-from etcd_stateful.manifests.recovery_job import recovery_job
+from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
@@ -178,6 +179,12 @@ class TestTheManifest:
             start = pods["spec"]["template"]["spec"]["initContainers"][0]
             said = {one["name"]: one.get("value") for one in start["env"]}
             assert json.loads(given["START_SETTINGS"]) == json.loads(said["START_SETTINGS"])
+
+    def test_it_was_recreated_when_only_the_authorities_of_members_had_changed(self) -> None:
+        """It mounts no certificates."""
+        cluster = parse_cluster(body(3))
+
+        assert job_hash(replace(cluster, trust=Trust("0123", "4567"))) == job_hash(cluster)
 
     def test_it_does_not_get_the_ticket_key(self) -> None:
         assert "secret" not in json.dumps(job()).lower()

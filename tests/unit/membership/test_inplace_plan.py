@@ -17,8 +17,9 @@ from restore_world import FIRST, backup, place
 from worlds import UID, Data, body, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
+from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.membership import in_place_request, replicas, takeover
+from etcd_stateful.membership import in_place, in_place_request, replicas, takeover
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -810,6 +811,24 @@ class TestWhatFails:
 
         assert is_stop(decide(seen))
         assert is_stop(decide(replace(seen, cluster=replace(seen.cluster, trust=trust))))
+
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_each_turn_of_a_rotation_beside_it_began_the_download_again(self, ended: bool) -> None:
+        """The Job mounts no certificates, and the spec had not been edited, as the reason said."""
+        world = running()
+        world.job_runs = False
+        world.ask()
+        drive(world, idle=3)
+        seen = world.observe()
+        assert seen.job is not None
+        job = replace(seen.job, state="complete") if ended else seen.job
+        trust = Trust(peer="0123456789abcdef")
+
+        step = in_place.next_step(
+            replace(seen, job=job, cluster=replace(seen.cluster, trust=trust))
+        )
+
+        assert isinstance(step, WriteBootstrap if ended else Wait), step
 
     def test_nothing_continues_while_paused(self) -> None:
         world = running()

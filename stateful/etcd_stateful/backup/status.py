@@ -15,6 +15,9 @@ from etcd_stateful.stored_conditions import with_times
 
 LONGEST: Final = 2048
 
+LONGEST_VERSION: Final = 64
+"""Characters. The CRD allows no more; a private build of etcd may report a longer one."""
+
 _KEPT: Final = (
     "succeeded",
     "reason",
@@ -156,7 +159,7 @@ def _stored(stored: Stored, proven: Verified | None, now: str) -> dict[str, Any]
             "succeeded": True,
             "reason": "",
             "Reason": "",
-            "etcdVersion": stored.version,
+            "etcdVersion": stored.version[:LONGEST_VERSION],
             "etcdRevision": stored.revision,
             "lastSuccessDate": now,
             "clusterID": stored.cluster_id,

@@ -7,7 +7,7 @@ then they stand still, and matter. A settled cluster causes no status writes for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership import roster
@@ -15,6 +15,11 @@ from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.observed.members import Member, MemberStatus
 
 Entry = dict[str, Any]
+
+LONGEST_NAME: Final = 253
+LONGEST_VERSION: Final = 64
+"""Characters. The CRD allows no more, and the API server would refuse the whole status. A member
+that somebody else has added, or a private build of etcd, may report longer ones."""
 
 
 def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> list[Entry]:
@@ -32,12 +37,12 @@ def _listed(seen: Observation, member: Member, known: Mapping[str, Entry]) -> En
     status = seen.statuses.get(ordinal) if ordinal is not None else None
     own = status if status and status.member_id == member.member_id else None
     entry = {
-        "name": name if ordinal is None else naming.pod(seen.cluster.name, ordinal),
+        "name": name[:LONGEST_NAME] if ordinal is None else naming.pod(seen.cluster.name, ordinal),
         "id": identity.to_hex(member.member_id),
         "role": _role(seen, member),
     }
     version = own.version if own else known.get(entry["id"], {}).get("version", "")
-    return entry | ({"version": version} if version else {})
+    return entry | ({"version": version[:LONGEST_VERSION]} if version else {})
 
 
 def _role(seen: Observation, member: Member) -> str:
@@ -68,7 +73,7 @@ def _answering(name: str, member: str, status: MemberStatus, before: Mapping[str
     if status.leader_id == status.member_id:
         entry["role"] = "leader"
     if status.version:
-        entry["version"] = status.version
+        entry["version"] = status.version[:LONGEST_VERSION]
     if before.get("appliedIndex") == status.applied_index:
         return entry | {key: before[key] for key in _FIGURES if key in before}
     return entry | {

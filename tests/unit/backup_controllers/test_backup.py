@@ -166,6 +166,17 @@ async def made(world: World) -> None:
     await world.settle()
 
 
+async def test_a_private_build_with_a_long_version_had_its_status_refused(world: World) -> None:
+    """The API server refused the whole status, so the backup never counted."""
+    version = f"3.6.14-acme.1-g{'0123456789abcdef' * 4}-dirty"
+    await world.settle()
+    world.run_pod(message=outcome.serialise(replace(STORED, version=version)))
+    world.end_job()
+    await world.settle()
+
+    assert world.status["etcdVersion"] == version[:64]
+
+
 async def test_one_object_is_one_backup(world: World) -> None:
     await made(world)
 

@@ -88,6 +88,25 @@ class TestWhileAQuorumAnswers:
             {"name": "c-3", "id": "0000000000000007", "role": "learner"}
         ]
 
+    @pytest.mark.parametrize("seen", [SEEN, silent(0)], ids=["list", "no list"])
+    def test_a_private_build_with_a_long_version_had_the_status_refused(
+        self, seen: Observation
+    ) -> None:
+        """The API server refused the whole status, for as long as that build ran."""
+        version = f"3.6.14-acme.1-g{'0123456789abcdef' * 4}-dirty"
+
+        found = told(with_status(seen, 0, version=version))
+
+        assert found["c-0"]["version"] == version[:64]
+
+    def test_a_stranger_with_a_long_name_had_the_status_refused(self) -> None:
+        """So the status never said that somebody had added a member."""
+        assert SEEN.etcd is not None
+        stranger = Member(7, "m" * 300, ("http://elsewhere:2380",), learner=False)
+        view = replace(SEEN.etcd, members=(*SEEN.etcd.members, stranger))
+
+        assert "m" * 253 in told(replace(SEEN, etcd=view))
+
     def test_a_member_without_a_pod(self) -> None:
         assert SEEN.etcd is not None
         stranger = Member(7, "mine", ("http://elsewhere:2380",), learner=False)

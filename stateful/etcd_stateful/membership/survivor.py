@@ -190,9 +190,11 @@ def _choice(usable: Sequence[Seat]) -> str:
 
 
 def _progress(seat: Seat) -> str:
+    """The term is left out: without a quorum it may rise at every election timeout, and each other
+    message is a write of the status and an Event."""
     if seat.status is None:
         return f"{seat.name} (does not answer)"
-    return f"{seat.name} (index {seat.status.applied_index}, term {seat.status.term})"
+    return f"{seat.name} (index {seat.status.applied_index})"
 
 
 def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:

@@ -196,7 +196,7 @@ class Applier:
             self._finder.take(resource, await self._kube.apply(resource, manifest))
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
-        verb = "created" if live is None else "put back"
+        verb = "created" if live is None else "changed"
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
 
     async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> StepResult:
@@ -265,7 +265,8 @@ class Applier:
 
     async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> StepResult:
         patch = expansion.request(step.uid, step.resource_version, step.storage)
-        words = f"raised the storage request of claim {step.name} to {step.storage}"
+        verb = "lowered" if step.less else "raised"
+        words = f"{verb} the storage request of claim {step.name} to {step.storage}"
         return await self._patch(cluster, CLAIMS, step.name, patch, words)
 
     async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> StepResult:

@@ -128,7 +128,7 @@ class TestChild:
         world.kube.put(SERVICES, altered)
         world.kube.log.clear()
 
-        assert await world.apply(mending_step(world)) == Done("put back Service a")
+        assert await world.apply(mending_step(world)) == Done("changed Service a")
         assert world.kube.log == ["apply Service a"]
         assert world.kube.live(SERVICES, "a")["spec"]["ports"]
         assert world.kube.live(SERVICES, "a")["metadata"]["uid"] == uid
@@ -192,7 +192,7 @@ class TestChild:
         world.kube.put(SERVICES, stripped)
         assert world.store.get(SERVICES, "default", "a") is None
 
-        assert await world.apply(mending_step(world)) == Done("put back Service a")
+        assert await world.apply(mending_step(world)) == Done("changed Service a")
         assert world.kube.live(SERVICES, "a")["metadata"]["labels"] == naming.labels("a")
         assert world.store.get(SERVICES, "default", "a")
 
@@ -481,6 +481,13 @@ class TestExpansion:
         assert asked["storage"] == "2Gi"
         notes = world.kube.find(CLAIMS, "data-a-0")["metadata"]["annotations"]
         assert notes[naming.STORAGE] == "2Gi"
+
+    @pytest.mark.parametrize("less", [False, True])
+    async def test_a_request_that_was_lowered_was_logged_as_raised(self, world, less):
+        step = replace(self.step(world.put_claim()), less=less)
+        verb = "lowered" if less else "raised"
+        words = f"{verb} the storage request of claim data-a-0 to 2Gi"
+        assert await world.apply(step) == Done(words)
 
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
     async def test_another_or_a_changed_object_is_left_alone(self, world, other):

@@ -181,9 +181,8 @@ class Metrics:
         refused, for `members` while there is no member list."""
         if size is not None:
             self.cluster_size.labels(*key).set(size)
-        listed = self.cluster_members.labels(*key)
         if members is not None:
-            listed.set(members)
+            self.cluster_members.labels(*key).set(members)
         self.cluster_ready.labels(*key).set(ready)
         self.cluster_available.labels(*key).set(available)
 

@@ -62,6 +62,19 @@ def test_a_cluster_is_reported_until_it_is_gone(name, expected):
     assert value(metrics, name, namespace="ns", cluster="b") == expected
 
 
+def test_a_cluster_that_was_not_asked_yet_was_reported_as_one_without_members():
+    """After a restart of the operator, for as long as the cluster was paused or no quorum
+    answered."""
+    metrics = Metrics()
+    place = {"namespace": "ns", "cluster": "a"}
+    metrics.cluster(A, size=3, members=None, ready=3, available=True)
+    assert value(metrics, "etcd_cluster_members", **place) is None
+
+    metrics.cluster(A, size=3, members=3, ready=3, available=True)
+    metrics.cluster(A, size=3, members=None, ready=0, available=False)
+    assert value(metrics, "etcd_cluster_members", **place) == 3
+
+
 def test_a_schedule_is_reported_until_it_is_gone():
     metrics = Metrics()
     told = {"on": True, "last_run": True, "succeeded": 20.0, "verified": 10.0, "missed": 2}

@@ -146,7 +146,9 @@ def degraded(outcome: Outcome) -> Condition:
         return Condition("Degraded", "True", "AlarmRaised", alarm)
     else:
         return Condition("Degraded", "False", "AllMembersServe", "all members serve")
-    return Condition("Degraded", "True", reason, f"{words}; {alarm}" if alarm else words)
+    if alarm:
+        words = f"{words[: LONGEST - len(alarm) - len('; ')]}; {alarm}"
+    return Condition("Degraded", "True", reason, words)
 
 
 def _alarm(outcome: Outcome, seen: Observation) -> str:

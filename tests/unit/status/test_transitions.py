@@ -15,7 +15,7 @@ from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.conditions import LONGEST, all_conditions
 from etcd_stateful.status.outcome import Condition, Outcome
 from etcd_stateful.status.transitions import recovering, scaling, upgrading
 from etcd_stateful.versions import parse_version
@@ -473,3 +473,15 @@ class TestWhoServes:
         found = told(as_paused(seen), PAUSED, stored={"conditions": [as_stored]})["Degraded"]
 
         assert found.message == f"{before.message}, when it was last asked"
+
+    def test_many_members_that_do_not_serve_hid_that_writes_are_refused(self) -> None:
+        """The message was cut, and once no quorum answered, the alarm was forgotten."""
+        seen = cluster(5, range(5))
+        pods = tuple(
+            replace(pod, ready=pod.ordinal == 0, trouble="0/9 nodes are available: " + "x" * 275)
+            for pod in seen.pods
+        )
+        said = told(replace(seen, pods=pods, alarms=(Alarm("NOSPACE", 1),)))["Degraded"]
+
+        assert said.message.startswith("not serving: c-1 (0/9 nodes")
+        assert said.message[:LONGEST].endswith("; etcd refuses writes: alarm NOSPACE is raised")

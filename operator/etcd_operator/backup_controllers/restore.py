@@ -70,6 +70,8 @@ class Restores:
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
         self._unanswered = Unanswered()
+        self._warned: dict[Key, str] = {}
+        """What was logged about the last passes, if they were refused."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
@@ -78,10 +80,10 @@ class Restores:
         """
         body = self._store.get(ETCD_RESTORES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
-            self._unanswered.over(key)
+            self._mended(key)
             return None
         if restores.is_over(body):
-            self._unanswered.over(key)
+            self._mended(key)
             await self._write(body, status.after_an_edit(body, self._now()))
             return None
         try:
@@ -96,7 +98,7 @@ class Restores:
         except Unavailable as error:
             await self._not_done(body, restore, error)
             raise
-        self._unanswered.over(key)
+        self._mended(key)
         return after
 
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
@@ -151,7 +153,9 @@ class Restores:
 
     async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
         if words := refused_in_words(error):
-            log.warning("%s", words)
+            if self._warned.get(key_of(body)) != words:
+                self._warned[key_of(body)] = words
+                log.warning("%s", words)
             await self._stopped(body, restore, WriteRestoreStatus("Refused", words, "False"))
         return REJECTED_SECONDS
 
@@ -161,6 +165,10 @@ class Restores:
                 await self._stopped(
                     body, restore, WriteRestoreStatus(REASON, in_words(error), "False")
                 )
+
+    def _mended(self, key: Key) -> None:
+        self._unanswered.over(key)
+        self._warned.pop(key, None)
 
     async def _stopped(self, body: Json, restore: EtcdRestore, said: WriteRestoreStatus) -> None:
         await self._write(

@@ -201,7 +201,8 @@ class Schedules:
 
     async def _refused(self, body: Json, error: Rejected) -> float:
         if words := refused_in_words(error):
-            log.warning("%s", words)
+            if self._last_error.get(key_of(body)) != str(error):
+                log.warning("%s", words)
             self._last_error[key_of(body)] = str(error)
             await self._stopped(body, "Refused", words)
         return REJECTED_SECONDS

@@ -395,6 +395,20 @@ async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> Non
     assert world.condition()["reason"] == "Reading"
 
 
+async def test_a_refusal_was_logged_again_every_half_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = Rejected("c is forbidden", status=403)
+    for times in (3, 1):
+        world.kube.failures["get EtcdCluster"] = [refused] * times
+        for _ in range(times):
+            assert await world.settle() == 30.0
+        await world.settle()
+    said = [one.getMessage() for one in caplog.records]
+
+    assert sum("forbidden" in one for one in said) == 2, "once each time that it begins"
+
+
 async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
     await fail_until_reported(world, "create Job")

@@ -665,6 +665,19 @@ async def test_a_refusal_by_the_api_server_is_reported_and_retried(world: World)
     assert world.condition("Scheduled")["status"] == "True"
 
 
+async def test_a_refusal_was_logged_again_every_half_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)] * 3
+    for _ in range(3):
+        world.clock.now += 10
+        assert await world.settle() == REJECTED_SECONDS
+    said = [one.getMessage() for one in caplog.records]
+
+    assert said == ["the API server refuses it: exceeded quota"]
+
+
 async def test_a_read_that_the_api_server_refuses_is_reported_and_deletes_nothing(
     world: World,
 ) -> None:

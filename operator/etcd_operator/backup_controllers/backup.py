@@ -42,17 +42,9 @@ from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded_cluster, status
 from etcd_stateful.backup.deletion import CreateDeletionJob, SetFinalizers
+from etcd_stateful.backup.observed import Job, ObservedBackup, Run, Target
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.backup.plan import (
-    CreateJob,
-    CreateTrialJob,
-    DeleteJob,
-    Job,
-    ObservedBackup,
-    Run,
-    Target,
-    WriteStatus,
-)
+from etcd_stateful.backup.steps import CreateJob, CreateTrialJob, DeleteJob, WriteStatus
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.versions import number_of

@@ -20,9 +20,10 @@ from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
+from etcd_stateful.backup.observed import Job
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress
-from etcd_stateful.backup.plan import DeleteJob, Job
+from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
 

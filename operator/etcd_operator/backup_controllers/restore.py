@@ -37,7 +37,6 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup import reference, restores, status
-from etcd_stateful.backup.plan import DeleteJob
 from etcd_stateful.backup.restores import (
     CreateCluster,
     CreateDescriptionJob,
@@ -45,6 +44,7 @@ from etcd_stateful.backup.restores import (
     TargetCluster,
     WriteRestoreStatus,
 )
+from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.manifests.backup_job import description_job
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.backup import recorded_cluster
-from etcd_stateful.backup.plan import Target
+from etcd_stateful.backup.observed import Target
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.start_settings import levels_in
 from etcd_stateful.manifests.statefulset import links_of

@@ -16,7 +16,8 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.backup import names, plan
-from etcd_stateful.backup.plan import DeleteJob, Job, Run, WriteStatus
+from etcd_stateful.backup.observed import Job, Run
+from etcd_stateful.backup.steps import DeleteJob, WriteStatus
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
 FAILED: Final = "DeletionFailed"

@@ -8,153 +8,26 @@ once the status names it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import trial
-from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Failure, JobReport, Progress, Stored, Verified
+from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
+from etcd_stateful.backup.observed import Job, ObservedBackup, Run
+from etcd_stateful.backup.outcome import Failure, JobReport, Stored, Verified
+from etcd_stateful.backup.steps import (
+    IMAGE_UNPULLABLE,
+    CreateJob,
+    CreateTrialJob,
+    DeleteJob,
+    Step,
+    WriteStatus,
+)
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
-CLOCKS_DIFFER: Final = 300.0
-"""The largest difference that is tolerated between the clocks of two successive operators, and of
-the API server."""
-IMAGE_UNPULLABLE: Final = "its operator image cannot be pulled, and the operator now runs another"
-"""Why a Job is recreated whose pod waits for an operator image that no registry has any more."""
-LONGEST_WAIT: Final = 600.0
-"""Timers use a monotonic clock. The wall clock may be set, and timers may stand still while the
-machine sleeps, so no timer waits for longer than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of an EtcdBackup: of a generation, or with an interval of a due time."""
-
-    id: str
-    due: float
-    """Seconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The EtcdCluster that `clusterRef` names."""
-
-    endpoints: tuple[str, ...]
-    cluster_id: int
-    client_secret: str = ""
-    """The Secret with a client certificate; empty if clients use plaintext."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A run's Job and the report of its newest pod."""
-
-    name: str
-    uid: str
-    resource_version: str
-    created: float
-    state: Literal["running", "complete", "failed"]
-    said: JobReport = field(default_factory=JobReport)
-    why: str = ""
-    """Why it failed, according to Kubernetes."""
-    trouble: str = ""
-    """Why its pod does not run or, if the Job is being deleted, why its pod is not gone."""
-    progress: Progress | None = None
-    other_owner: str = ""
-    """The owner of the Job, if that is not this EtcdBackup."""
-    deleting: bool = False
-    order: Order | None = None
-    """What its pod has to do; None if that cannot be read."""
-    unpullable: bool = False
-    """It runs, but its pod cannot pull the operator image, and the operator now runs another."""
-
-    @property
-    def store(self) -> Store | None:
-        """The store in its order."""
-        return self.order.store if self.order else None
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedBackup:
-    """What is observed of one EtcdBackup."""
-
-    backup: EtcdBackup
-    stored: Mapping[str, Any]
-    """The status as it is."""
-    run: Run | None
-    """The run that is due or comes next; None if there is none."""
-    now: float
-    job: Job | None = None
-    trial: Job | None = None
-    """The Job of the trial restore of this run."""
-    before: Job | None = None
-    """The Job of an earlier run that the status still names."""
-    target: Target | None = None
-    """None also if `clusterRef` names a cluster that does not exist."""
-    claim: bool = True
-    """Whether the PersistentVolumeClaim of the store exists."""
-    members: bool = False
-    """Whether that claim has the data of a member of an EtcdCluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateJob:
-    """Create the Job of a run."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTrialJob:
-    """Create the Job that restores what was stored, and compares it."""
-
-    run: Run
-    stored: Stored
-    store: Store
-    """Where the run's Job has stored it; the spec may name another by now."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteJob:
-    """Delete a Job, if it is still the one that was observed."""
-
-    name: str
-    uid: str
-    resource_version: str
-    why: str
-
-    @classmethod
-    def of(cls, job: Job, why: str) -> DeleteJob:
-        return cls(job.name, job.uid, job.resource_version, why)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
-    """Nothing to do but to write the status. Look again `after` seconds later."""
-
-    reason: str
-    message: str
-    status: Literal["True", "False", "Unknown"] = "False"
-    after: float | None = None
-    stored: Stored | None = None
-    proven: Verified | None = None
-    unproven: Stored | None = None
-    """A backup that is left in the store by a run that failed, or that an edit has ended."""
-    failure: Failure | None = None
-    progress: Progress | None = None
-    began: float | None = None
-    """When the run began; set only if the run is over."""
-
-    @property
-    def over(self) -> bool:
-        return self.began is not None
-
-
-Step = CreateJob | CreateTrialJob | DeleteJob | WriteStatus
 
 
 def due_run(

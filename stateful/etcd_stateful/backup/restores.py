@@ -29,9 +29,11 @@ from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import recorded_cluster
+from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.outcome import Described
-from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by, with_present_image
+from etcd_stateful.backup.plan import held_by, with_present_image
 from etcd_stateful.backup.reference import NotRestorable, resolved
+from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.identity import to_hex
 from etcd_stateful.versions import number_of
 

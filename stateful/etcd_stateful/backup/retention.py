@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful.api.schedule import Retention
+from etcd_stateful.backup.clocks import CLOCKS_DIFFER
 from etcd_stateful.backup.deletion import FINALIZER
-from etcd_stateful.backup.plan import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 FAILED_KEPT: Final = 3

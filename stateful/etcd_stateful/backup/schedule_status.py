@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
-from etcd_stateful.backup.plan import CLOCKS_DIFFER
+from etcd_stateful.backup.clocks import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
 from etcd_stateful.backup.schedules import Miss, ObservedSchedule, Record
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
-from etcd_stateful.backup.plan import CLOCKS_DIFFER, LONGEST_WAIT
+from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.retention import DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup
 

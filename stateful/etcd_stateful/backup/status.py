@@ -8,9 +8,10 @@ from typing import Any, Final
 from etcd_stateful import stored_conditions
 from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
+from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Progress, Stored, Verified
-from etcd_stateful.backup.plan import Run, WriteStatus
 from etcd_stateful.backup.restores import PASS_FAILED, WriteRestoreStatus
+from etcd_stateful.backup.steps import WriteStatus
 from etcd_stateful.stored_conditions import with_times
 
 LONGEST: Final = 2048

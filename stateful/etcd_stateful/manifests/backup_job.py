@@ -17,9 +17,10 @@ from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.deletion import deletion_run, other_locations
+from etcd_stateful.backup.observed import Run, Target
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
-from etcd_stateful.backup.plan import Run, Target, job_name
+from etcd_stateful.backup.plan import job_name
 from etcd_stateful.backup.restores import description_run
 from etcd_stateful.manifests.common import Manifest, owner_reference
 from etcd_stateful.manifests.jobs import (

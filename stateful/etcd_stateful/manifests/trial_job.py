@@ -19,9 +19,10 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trial
+from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
-from etcd_stateful.backup.plan import Run, trial_run
+from etcd_stateful.backup.plan import trial_run
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT, pod_failure_policy, unexpanded

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
+from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim

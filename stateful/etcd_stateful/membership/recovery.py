@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
-from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
+from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
 from etcd_stateful.membership import bootstrap, filling, replicas, rollback, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded

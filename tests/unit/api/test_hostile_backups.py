@@ -16,8 +16,8 @@ from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.observed import Run, Target
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job, description_job, order
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
 from etcd_stateful.manifests.trial_job import trial_job

@@ -17,9 +17,10 @@ from etcd_stateful.backup.foreign_files import (
     ForeignFiles,
     find_foreign_files,
 )
+from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.backup.plan import Run, WriteStatus
 from etcd_stateful.backup.scheduled import ScheduledBackup
+from etcd_stateful.backup.steps import WriteStatus
 from etcd_stateful.manifests.backup_job import backup_job
 
 MINE = "daily/etcd_2026-11-21-03:00_0123abcd"

@@ -10,8 +10,8 @@ import pytest
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
 from etcd_stateful.backup import retention, schedule_status, schedules
+from etcd_stateful.backup.clocks import LONGEST_WAIT
 from etcd_stateful.backup.deletion import FINALIZER
-from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, Due, ObservedSchedule, Record, WriteStatus

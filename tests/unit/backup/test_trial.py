@@ -14,8 +14,8 @@ from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import measurement, outcome, trial
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.measurement import Hash, Measured, Verdict
+from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Failure, Verified
-from etcd_stateful.backup.plan import Run
 from etcd_stateful.manifests.backup_job import order
 from etcd_stateful.manifests.trial_job import trial_job
 from unit.backup_controllers.test_backup import LABELS, STORED, World

@@ -32,9 +32,9 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup import deletion, order, outcome
+from etcd_stateful.backup.clocks import LONGEST_WAIT
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
-from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.manifests.statefulset import stateful_set
 from unit.backup_controllers.outages import fail_until_reported
 

@@ -17,8 +17,8 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.backup import deletion, outcome, plan, restores
-from etcd_stateful.backup.plan import DeleteJob as DeleteBackupJob
-from etcd_stateful.backup.plan import Job
+from etcd_stateful.backup.observed import Job
+from etcd_stateful.backup.steps import DeleteJob as DeleteBackupJob
 from etcd_stateful.membership.steps import CreateJob, DeleteJob, Settled
 from unit.backup_controllers.test_backup import KEY, STORED, World
 from unit.backup_controllers.test_restore import SPEC as RESTORE

@@ -20,9 +20,9 @@ from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trial
+from etcd_stateful.backup.observed import Run, Target
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import (
     GRPC_ENVIRONMENT,
     backup_job,

@@ -14,9 +14,9 @@ from etcd_stateful.api.backup import EtcdBackup, parse_backup
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
+from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Described, JobReport, Stored
-from etcd_stateful.backup.plan import Job, Run
 from etcd_stateful.backup.restores import CreateCluster, ObservedRestore, decide
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job, description_job
 from etcd_stateful.manifests.restore_job import job_hash

@@ -340,8 +340,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVER,
-        "options={}, listen_host=LOOPBACK",
-        "options={}",
+        "options=kept, listen_host=LOOPBACK",
+        "options=kept",
         "clients and old members reach the survivor before it is safe",
     ),
     Mutant(

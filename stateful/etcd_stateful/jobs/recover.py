@@ -33,6 +33,8 @@ CONFIG_PATH: Final = "data/member/wal/../../../recovery.yaml"
 REFUSED_EXIT: Final = 3
 """Exit code if the volume is not the survivor's, so that another try would see the same."""
 
+QUOTA: Final = "quota-backend-bytes"
+
 LOOPBACK: Final = "127.0.0.1"
 
 PASSWORD_FOLDER: Final = "/etc/etcd-root"  # noqa: S105 - a path, not a password
@@ -149,11 +151,15 @@ def _not_of_before(order: Order, text: bytes) -> str:
 def config(order: Order, *, force: bool) -> bytes:
     """etcd's configuration in the Job: that of `start`, which cannot bootstrap, on loopback only.
 
+    Of the spec's options only the quota is kept: etcd may have to apply the last writes in the log
+    again, and if the file is above the quota meanwhile, it raises an alarm that outlasts the Job.
+
     Args:
         force: sets `force-new-cluster`; False for a volume that is finished, which it must not
             change.
     """
-    settings = replace(order.settings, options={}, listen_host=LOOPBACK, plaintext_clients=False)
+    kept = {key: value for key, value in order.settings.options.items() if key == QUOTA}
+    settings = replace(order.settings, options=kept, listen_host=LOOPBACK, plaintext_clients=False)
     content: dict[str, Any] = json.loads(run_config(settings))
     # Loopback needs no TLS, whatever the scheme of the members' URLs is.
     for key in ("listen-client-urls", "listen-peer-urls"):

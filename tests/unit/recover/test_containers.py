@@ -190,8 +190,18 @@ class TestTheOrder:
         assert given["initial-cluster"] == "c-1=http://c-1.c.ns.svc:2380"
         assert given["advertise-client-urls"] == "http://c-1.c.ns.svc:2379"
         assert given["force-new-cluster"] is True
-        assert "quota-backend-bytes" not in given
+        assert "log-level" not in given
         assert json.loads(config(ORDER, force=False))["force-new-cluster"] is False
+
+    @pytest.mark.parametrize("force", [True, False])
+    def test_a_database_above_etcds_default_quota_refused_writes_after_the_recovery(
+        self, *, force: bool
+    ) -> None:
+        """The survivor was killed under writes. etcd applied the last of them again, with its
+        default quota, and raised the alarm NOSPACE."""
+        assert ORDER.settings.options["quota-backend-bytes"] == 8 * 2**30
+
+        assert json.loads(config(ORDER, force=force))["quota-backend-bytes"] == 8 * 2**30
 
 
 class TestRemains:

@@ -7,13 +7,15 @@ rules check these writes: the old data stays until its replacement serves.
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from recovery_world import JOB, RecoveryWorld, _instead
 from restore_world import RESTORE, RestoreWorld
 from world_api import Json, Volume
-from world_etcd import Conflict, Data, Etcd
+from world_etcd import Conflict, Data, Etcd, refuse
 from world_rules import rule
 from worlds import World, body, drive, is_write
 
@@ -24,10 +26,18 @@ from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import in_place_request
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    DeleteClaim,
+    PushTicket,
+    Settled,
+    Step,
+)
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.successor import Successor
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
 BACKUP_INDEX = 77
@@ -39,6 +49,10 @@ class InPlaceWorld(RestoreWorld):
         self.restore: Json | None = None
         self.revision = 5000
         """The revision that members report."""
+        self.order: Successor | None = None
+        """What the Job was made for."""
+        self.replaced: set[int] = set()
+        """IDs of clusters that a successor has replaced."""
         self.filled: set[int] = set()
         """IDs of clusters that a Job has created on a volume, whether or not they ever ran."""
 
@@ -70,16 +84,21 @@ class InPlaceWorld(RestoreWorld):
         return self.secret is not None and bool(self.record.successor or self.record.retired)
 
     def is_listed(self, data: Data) -> bool:
-        """Ignores the successor's volume until it takes over: no pod needs it before."""
+        """Ignores the successor's volume until it takes over: no pod needs it before. No pod needs
+        those of replaced clusters any more."""
         now = self.record.cluster_id if self.secret else 0
-        return data.cluster_id not in self.filled - {now} and super().is_listed(data)
+        others = (self.filled | self.replaced) - {now}
+        return data.cluster_id not in others and super().is_listed(data)
 
     def _apply_child(self, step: ApplyChild) -> None:
+        if step.kind == "StatefulSet" and self.secret and (taking := self.record.successor):
+            wanted: Any = step.manifest["spec"]
+            rule(wanted["replicas"] <= taking.ordinal, "I8", "a pod on the successor's volume")
         if step.kind != "PersistentVolumeClaim" or not self.in_place:
             super()._apply_child(step)
             return
         ordinal = int(step.name.rpartition("-")[2])
-        rule(ordinal not in self.claims, "I6", "there is a claim")
+        refuse(ordinal in self.claims, "there is a claim")
         rule(ordinal not in self.pods, "I8", "a pod has that ordinal")
         manifest: Any = step.manifest
         notes = dict(manifest["metadata"]["annotations"])
@@ -97,9 +116,11 @@ class InPlaceWorld(RestoreWorld):
         manifest: Any = step.manifest
         notes = manifest["metadata"]["annotations"]
         ordinal = int(notes[SURVIVOR].rpartition("-")[2])
-        rule(ordinal not in self.pods, "I8", "a Job beside a pod on the same volume")
+        beside = ordinal in self.pods and self.pods[ordinal].where == "etcd"
+        rule(not beside, "I8", "a Job beside etcd on the same volume")
         rule(self.claims[ordinal].uid == notes[naming.CLAIM_UID], "I8", "of another claim")
         self.jobs.append(manifest)
+        self.order = self.record.successor
         told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
         made = (f"j{self._next()}", str(self._next()))
         self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
@@ -107,7 +128,8 @@ class InPlaceWorld(RestoreWorld):
     def _may_stop(self, *asked: Any) -> None:
         if self.record.restoring:
             return
-        if self.cluster.recovery is not None and not (self._word() and self._is_filled()):
+        recovers = self.record.survivor or self.cluster.recovery is not None
+        if recovers and not (self._word() and self._is_filled()):
             RecoveryWorld._may_stop(self, *asked)
             return
         rule(self._word(), "I1", "all stopped without a human's word")
@@ -134,8 +156,9 @@ class InPlaceWorld(RestoreWorld):
         if str(self.secret[0]) != step.resource_version:
             raise Conflict("another resourceVersion")
         new, old = step.record, self.record
-        if new.cluster_id != old.cluster_id:
+        if old.latched and new.cluster_id != old.cluster_id:
             self._may_take_over(old, new)
+            self.replaced.add(old.cluster_id)
             self._store(new)
         elif old.retired and not new.retired:
             rule(bool(self.etcd and self.etcd.leader), "restore", "over before it serves")
@@ -170,25 +193,52 @@ class InPlaceWorld(RestoreWorld):
         rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
         rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
 
+    def apply(self, step: Step) -> None:
+        super().apply(step)
+        self.check_safe()
+
     def turn(self) -> None:
         super().turn()
-        taking = self.record.successor if self.secret else None
-        rule(not taking or taking.ordinal not in self.pods, "I8", "a pod on the successor's volume")
+        self.check_safe()
+
+    def check_safe(self) -> None:
+        """Never two clusters serve under one name, whatever is recorded."""
+        serve = {f"{one:x} in epoch {epoch}" for one, epoch in self._have_quorum()}
+        rule(len(serve) <= 1, "I11", f"two clusters serve under one name: {sorted(serve)}")
+
+    def _have_quorum(self) -> Iterator[tuple[int, int]]:
+        """Each etcd cluster of which a quorum runs, with its epoch: a recovery begins another
+        cluster with the same ID. A silent member counts, as the others may hear it."""
+        running: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        for ordinal, data in self.running():
+            pod = self.pods[ordinal]
+            if not (pod.crashing or pod.damage):
+                epoch = self.epochs.get(self.claims[ordinal].uid, 0) if self.cluster.durable else 0
+                running[data.cluster_id, epoch].add(data.member_id)
+        for which, up in running.items():
+            listed = self.ended.get(which, self.etcds[which[0]].members)
+            voters = {one for one, member in listed.items() if not member.learner}
+            if len(voters & up) > len(voters) // 2:
+                yield which
 
     def _push(self, step: PushTicket) -> None:
         rule(step.ticket.state != "new" or not self.in_place, "I11", "an empty cluster instead")
         RecoveryWorld._push(self, step)
 
     def _run_job(self, job: Job) -> None:
-        taking = self.record.successor
         if job.name == JOB:
             RecoveryWorld._run_job(self, job)
             return
+        taking = self.order
         if taking is None:
             super()._run_job(job)
             return
         claim = self.claims.get(taking.ordinal)
-        if claim is None:
+        if claim is None or claim.uid != job.claim_uid:
+            return
+        if claim.data is not None:
+            done = claim.data.cluster_id == taking.cluster_id
+            self.job = replace(job, state="complete" if done else "failed")
             return
         uid, member = self.cluster.uid, taking.member_id
         claim.data = Data(uid, taking.name, member, taking.cluster_id, BACKUP_INDEX)

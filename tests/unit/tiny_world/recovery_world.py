@@ -43,10 +43,13 @@ class RecoveryWorld(World):
         super().__init__(resource)
         self.epochs: dict[str, int] = {}
         """By UID of the claim: the epoch in its marker; 0 while the marker is set aside."""
-        self.templates: dict[str, int] = {}
-        """By UID of the pod: the epoch that it was made with."""
+        self.ended: dict[tuple[int, int], dict[int, Member]] = {}
+        """By cluster ID and epoch: the member list that a recovery has ended, which the volumes of
+        that epoch still have in their logs."""
         self.job: Job | None = None
         self.job_runs = True
+        self.told_cluster = 0
+        """The etcd cluster ID in the recovery's Job."""
         self.job_version = ""
         """The etcd version in the Job."""
         self.jobs: list[Json] = []
@@ -106,6 +109,7 @@ class RecoveryWorld(World):
         name, epoch = notes[SURVIVOR], int(notes[naming.EPOCH])
         rule((name, epoch) == (self.record.survivor, self.record.epoch), "I7", "not as recorded")
         self.jobs.append(manifest)
+        self.told_cluster = self.record.cluster_id
         every = manifest["spec"]["template"]["spec"]["initContainers"]
         images = {one["name"]: one["image"] for one in every}
         self.job_version = images[naming.ETCD_CONTAINER].rpartition(":v")[2]
@@ -124,8 +128,10 @@ class RecoveryWorld(World):
 
     def _apply_child(self, step: ApplyChild) -> None:
         manifest: Any = step.manifest
+        live = self.objects.get(("StatefulSet", "c"))
+        stays = live is not None and live["spec"]["replicas"] == 0
         if step.kind == "StatefulSet" and manifest["spec"]["replicas"] == 0:
-            with _instead("stateful_set", self._may_stop):
+            with _instead("stateful_set", (lambda *_: None) if stays else self._may_stop):
                 super()._apply_child(step)
         else:
             super()._apply_child(step)
@@ -208,8 +214,7 @@ class RecoveryWorld(World):
     def run_start(self, ordinal: int) -> None:
         super().run_start(ordinal)
         pod, claim = self.pods[ordinal], self.claims.get(ordinal)
-        made = self.templates.setdefault(pod.uid, self.record.epoch if self.secret else 1)
-        if claim is not None and claim.data and self.epochs.get(claim.uid) != made:
+        if claim is not None and claim.data and self.epochs.get(claim.uid) != pod.epoch:
             pod.where = "start"
 
     def turn(self) -> None:
@@ -221,7 +226,8 @@ class RecoveryWorld(World):
         """The Job makes the survivor a cluster of one, and gives its marker the new epoch."""
         claim_ordinal = int(job.survivor.rpartition("-")[2])
         claim = self.claims.get(claim_ordinal)
-        if claim is None or claim.data is None:
+        of = self.told_cluster
+        if claim is None or claim.data is None or claim.damaged or claim.data.cluster_id != of:
             self.job = replace(job, state="failed", trouble="refused: there is no log")
             return
         if claim.data.cluster_uid != self.cluster.uid:
@@ -236,9 +242,12 @@ class RecoveryWorld(World):
         claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
         etcd = self.etcds[claim.data.cluster_id]
         etcd.minor = claim.data.storage
-        member_id, url = claim.data.member_id, self.cluster.peer_url(claim_ordinal)
+        member_id = claim.data.member_id
+        if self.epochs[claim.uid] != job.epoch:
+            self.ended[claim.data.cluster_id, self.epochs[claim.uid]] = dict(etcd.members)
+        urls = etcd.members[member_id].peer_urls
         etcd.members.clear()
-        etcd.members[member_id] = Member(member_id, job.survivor, (url,), learner=False)
+        etcd.members[member_id] = Member(member_id, job.survivor, urls, learner=False)
         self.epochs[claim.uid] = job.epoch
         self.job = replace(job, state="complete")
 

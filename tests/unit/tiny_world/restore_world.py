@@ -7,7 +7,7 @@ from typing import Any
 
 from recovery_world import RecoveryWorld
 from world_api import Json, Volume
-from world_etcd import Conflict, Data, Etcd
+from world_etcd import Conflict, Data, Etcd, refuse
 from world_rules import rule
 from worlds import body
 
@@ -49,7 +49,7 @@ class RestoreWorld(RecoveryWorld):
         if step.kind != "PersistentVolumeClaim":
             super()._apply_child(step)
             return
-        rule(0 not in self.claims, "I6", "there is a claim")
+        refuse(0 in self.claims, "there is a claim")
         manifest: Any = step.manifest
         notes = dict(manifest["metadata"]["annotations"])
         self.claims[0] = Volume(f"v{self._next()}", self._next(), notes)
@@ -70,6 +70,8 @@ class RestoreWorld(RecoveryWorld):
         rule(self.record.restoring, "I1", "no pods, and nothing is restored")
 
     def _write_bootstrap(self, step: Any) -> None:
+        if self.secret is None:
+            raise Conflict("there is no Secret")
         if self.record.restoring and not step.record.restoring:
             claim = self.claims[0]
             rule(claim.data is not None, "I11", "over before the data is there")

@@ -75,6 +75,8 @@ class PodState:
     trust: Trust = AS_MADE
     levels: Levels | None = None
     quota: int = 0
+    epoch: int = 0
+    """The epoch that its `start` expects of the data."""
 
     @property
     def version(self) -> str:

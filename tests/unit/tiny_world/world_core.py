@@ -18,7 +18,7 @@ from world_rules import RuleBroken, rule
 from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.start_settings import levels_in, quota_in
+from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
@@ -438,11 +438,13 @@ class World:
             live = self.objects["StatefulSet", self.cluster.name] = copied(live)
         live["status"] = live["status"] | status
         for ordinal in range(live["spec"]["replicas"]):
+            if self._is_claim_stuck(ordinal) and ordinal not in self.pods:
+                break  # it fails at this pod, backs off, and creates none above it
             if self.cluster.durable and ordinal not in self.claims:
                 self.claims[ordinal] = Volume(
                     f"v{self._next()}", self._next(), {naming.CLUSTER_UID: self.cluster.uid}
                 )
-            if ordinal not in self.pods and not self._is_claim_stuck(ordinal):
+            if ordinal not in self.pods:
                 self.pods[ordinal] = PodState(
                     f"p{self._next()}",
                     self._next(),
@@ -453,13 +455,15 @@ class World:
                     trust=trust_in(template["spec"]),
                     levels=levels_in(template["spec"]),
                     quota=quota_in(template["spec"]),
+                    epoch=epoch_in(template["spec"]) or 0,
                 )
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:
                 pod.deleting = True
 
     def _is_claim_stuck(self, ordinal: int) -> bool:
-        return ordinal in self.stuck_claims and self.claims[ordinal].deleting
+        claim = self.claims.get(ordinal)
+        return ordinal in self.stuck_claims and bool(claim and claim.deleting)
 
     def _admitted(self, image: str) -> str:
         return f"{self.mirror}/{image.rpartition('/')[2]}" if self.mirror else image

@@ -97,7 +97,7 @@ class Etcd:
         needed = (len(self.voters) + 1) // 2 + 1
         refuse(len(self.voters) > 1 and up < needed, "unhealthy cluster")
         self.added += 1
-        member = identity.member_id([url], f"added-{self.added}")
+        member = identity.member_id([url], f"added-{self.added}-{min(self.members)}")
         self.members[member] = Member(member, "", (url, *others), learner=True)
         if self.leader in self.differing:
             self.differing[member] = self.differing[self.leader]  # it copies the leader's data

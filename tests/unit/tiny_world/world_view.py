@@ -31,7 +31,10 @@ def observe(world: World) -> Observation:
     for known, etcd in world.etcds.items():
         etcd.elect(world.alive(known))
     status = world.body["status"].get("clusterID")
-    view, statuses = _answers(world)
+    view, said = _answers(world)
+    ours = world.record.cluster_id if world.secret and not world.damage else 0
+    statuses = {one: status for one, status in said.items() if status.cluster_id == ours}
+    strange = {one: status.cluster_id for one, status in said.items() if one not in statuses}
     etcd = world.etcds[view.cluster_id] if view else Etcd()
     voters = {one: said.member_id for one, said in statuses.items() if not said.learner}
     hashed = {one: etcd.differing.get(member, 1) for one, member in voters.items()}
@@ -48,6 +51,7 @@ def observe(world: World) -> Observation:
         pods=tuple(_pod(world, ordinal) for ordinal in sorted(world.pods)),
         etcd=view,
         statuses=statuses,
+        strangers=strange,
         alarms=tuple(etcd.alarms),
         hashes=hashed if any(one.kind == "CORRUPT" for one in etcd.alarms) else {},
         snapshots=world.snapshots,
@@ -126,6 +130,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         trust=pod.trust,
         levels=pod.levels,
         quota=pod.quota,
+        epoch=pod.epoch or None,
     )
 
 
@@ -162,10 +167,11 @@ def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
     for ordinal, data in [] if unasked else world.running():
         if data.member_id in world.alive(data.cluster_id):
             statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
-    able = [said.cluster_id for said in statuses.values() if said.leader_id and not said.learner]
-    if not able:
+    ours = world.record.cluster_id if world.secret else 0
+    able = [said for said in statuses.values() if said.leader_id and not said.learner]
+    if not any(said.cluster_id == ours for said in able):
         return None, statuses
-    return EtcdView(able[0], tuple(world.members[able[0]].values())), statuses
+    return EtcdView(ours, tuple(world.members[ours].values())), statuses
 
 
 def _status(world: World, ordinal: int, data: Data, etcd: Etcd) -> MemberStatus:

@@ -200,6 +200,15 @@ def _is_deletable(seen: Observation, taking: Successor, claim: Claim) -> bool:
     )
 
 
+def discard_first_volume(seen: Observation, why: str) -> DeleteClaim | None:
+    """Deletes what the restore has filled so far; None if nothing is left of it to delete."""
+    taking = recorded(seen).successor
+    claim = seen.claim(taking.ordinal) if taking else None
+    if taking is None or claim is None or claim.deleting or not _is_deletable(seen, taking, claim):
+        return None
+    return DeleteClaim.of(claim, f"claim {claim.name} is deleted: {why}")
+
+
 def clean_up(seen: Observation) -> Step | None:
     """After the takeover: deletes the old claims, but not before the restored cluster serves."""
     record = recorded(seen)

@@ -18,7 +18,15 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.membership import bootstrap, filling, replicas, rollback, roster, survivor
+from etcd_stateful.membership import (
+    bootstrap,
+    filling,
+    in_place,
+    replicas,
+    rollback,
+    roster,
+    survivor,
+)
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -42,7 +50,7 @@ def carry_out(seen: Observation) -> Step | None:
     if recorded(seen).restoring or not survivor.halted(seen):
         return None
     if (asked := survivor.accepted(seen)) is not None:
-        return _stopped(seen, asked.fenced) or _raise_epoch(seen, asked)
+        return _stopped(seen, asked.fenced) or _discard_restored(seen) or _raise_epoch(seen, asked)
     fenced = seen.cluster.recovery.fenced if seen.cluster.recovery else ()
     return _stopped(seen, fenced) or _finish(seen)
 
@@ -109,6 +117,12 @@ def _restore_stopped(seen: Observation) -> Step | None:
     if job is None or job.name != naming.restore_job(seen.cluster.name):
         return None
     return filling.delete_job(seen, "the recovery comes first")
+
+
+def _discard_restored(seen: Observation) -> Step | None:
+    """Deletes the volume of a restore in place, whose epoch the recovery is about to begin. If the
+    record was lost after that, its pod could run beside the survivor's."""
+    return in_place.discard_first_volume(seen, "the recovery begins its epoch, and comes first")
 
 
 def _strangers_stopped(seen: Observation) -> Step | None:

@@ -49,7 +49,7 @@ def data_of(world: InPlaceWorld, cluster_id: int) -> list[int]:
 def deleted_and_adopted(world: InPlaceWorld) -> InPlaceWorld:
     """The cluster is deleted and declared again under its name, to adopt the old data."""
     following = InPlaceWorld(body(3, uid="uid-again", retainedClaims={"adopt": UID}))
-    for left in ("claims", "etcds", "ticketed", "epochs", "filled", "_count"):
+    for left in ("claims", "etcds", "ticketed", "epochs", "filled", "replaced", "_count"):
         setattr(following, left, getattr(world, left))
     following.body.setdefault("status", {})
     return following
@@ -426,6 +426,35 @@ class TestAtEveryStep:
         world.stuck_claims = set()
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert world.record.epoch == 2
+
+    @pytest.mark.parametrize("size", [3, 5])
+    def test_the_volume_of_a_restore_ran_beside_a_recovery_whose_record_was_lost(
+        self, size: int
+    ) -> None:
+        """The recovery had begun the epoch of that volume. Without its record, its claim counted as
+        a member's, and its pod served beside the survivor."""
+        world = running(3)
+        world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.wipe(0, 1)
+        for _ in range(3):
+            world.turn()
+        world.edit(size=size)
+        RecoveryWorld.ask(world, 2)
+        go(world, lambda step: "recorded with epoch" in getattr(step, "reason", ""))
+        world.apply(decide(world.observe()))
+        world.lose_secret()
+
+        for _ in range(40):
+            step = decide(world.observe())
+            if is_write(step):
+                world.apply(step)
+            world.turn()
+
+        world.restore = None
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert len(data_of(world, world.record.cluster_id)) == size
 
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(

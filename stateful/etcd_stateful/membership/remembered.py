@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
+from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Observation
@@ -37,7 +38,20 @@ def cluster_ids(seen: Observation) -> set[int]:
     last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
     held = {one for _, one in _on_record(seen)}
     # Other claims may still be recorded for an earlier attempt than the one that formed.
-    return (held & last or held) | answering(seen) or last
+    known, begun = held & last or held, _not_ended(seen)
+    # The status may be older than a restore in place, which has begun another epoch.
+    outdated = not known & begun
+    return known | (begun if outdated else set()) | answering(seen) or last
+
+
+def _not_ended(seen: Observation) -> set[int]:
+    """The cluster IDs on our claims whose epoch has not ended, by what the StatefulSet's pods
+    expect."""
+    live = seen.stateful_set
+    epoch = epoch_in(live["spec"]["template"]["spec"]) if live else None
+    held = (claim.own_record for claim in seen.claims if not claim.deleting)
+    ours = (one for one in held if one and one.cluster_uid == seen.cluster.uid)
+    return {one.cluster_id for one in ours if epoch is not None and one.epoch >= epoch}
 
 
 def answering(seen: Observation) -> set[int]:

@@ -293,6 +293,21 @@ class TestAtEveryStep:
 
         self.each(worlds, happens)
 
+    def test_the_secret_is_lost_before_the_template_has_the_new_epoch(self) -> None:
+        """Its write may be refused. The status is right, and no pod of the old cluster may run."""
+        world = running(3)
+        world.ask()
+        go(world, lambda _: bool(world.record.retired))
+        restored = world.record.cluster_id
+        world.body["status"] = {"clusterID": identity.to_hex(restored)}
+        world.lose_secret()
+        world.restore = None
+
+        drive(world, idle=8, limit=MOST)
+
+        assert world.record.cluster_id == restored
+        assert world.serving() == {3}
+
     def test_a_claim_of_which_no_record_was_left_ran_beside_the_restored_cluster(self) -> None:
         """The Secret was lost, and the restore began again, at another ordinal and with the same
         epoch. So a pod on the first claim started without a ticket, and clients wrote to both."""
@@ -455,6 +470,28 @@ class TestAtEveryStep:
         world.restore = None
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert len(data_of(world, world.record.cluster_id)) == size
+
+    def test_the_replaced_cluster_came_back_beside_the_restored_one(self) -> None:
+        """The Secret was lost before the status named the restored cluster. The record was rebuilt
+        for the old one, and its pods ran again when they were recreated."""
+        world = running(3)
+        world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
+        world.ask()
+        go(world, lambda step: "claim data-c-0 is deleted" in getattr(step, "reason", ""))
+        restored = world.record.cluster_id
+        world.lose_secret()
+
+        step = drive(world, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+        assert "put the right cluster ID into status.clusterID" in step.message
+        world.body["status"] = {"clusterID": identity.to_hex(restored)}
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+            drive(world, idle=2)
+        assert world.record.cluster_id == restored
+        assert world.serving() == {3}
 
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(

@@ -154,7 +154,7 @@ def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Clai
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")
     filled = replace(recorded(seen), successor=replace(taking, claim=claim.uid))
     words = f"claim {claim.name} holds the data of the backup; the present members are stopped"
-    return step or WriteBootstrap.of(seen, filled, words)
+    return step or _claim_in_the_way(seen, taking) or WriteBootstrap.of(seen, filled, words)
 
 
 def _take_over(seen: Observation, taking: Successor) -> Step:
@@ -163,12 +163,27 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         return Wait(f"pods {names} to stop, before the restored cluster takes over", soon=True)
+    if step := _claim_in_the_way(seen, taking):
+        return step
     record = takeover.taken_over(recorded(seen), taking)
     words = (
         f"cluster {to_hex(record.cluster_id)} replaces {to_hex(record.retired[-1])}; "
         f"it starts with {taking.name}, and from now on it cannot be cancelled"
     )
     return WriteBootstrap.of(seen, record, words, final=True)
+
+
+def _claim_in_the_way(seen: Observation, taking: Successor) -> Wait | None:
+    """Waits for a deleted claim below the first member's: if the StatefulSet controller cannot
+    create a pod, it creates none above it. Something may keep the claim for ever."""
+    for claim in seen.claims:
+        if claim.deleting and claim.ordinal < taking.ordinal and seen.pod(claim.ordinal) is None:
+            return Wait(
+                f"claim {claim.name} to be gone: until then pod {taking.name} would not be created "
+                "(if the claim stays, its finalizers say what keeps it)",
+                soon=True,
+            )
+    return None
 
 
 def _call_off(seen: Observation, taking: Successor) -> Step:

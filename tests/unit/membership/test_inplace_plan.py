@@ -493,6 +493,36 @@ class TestAtEveryStep:
         assert world.record.cluster_id == restored
         assert world.serving() == {3}
 
+    def test_a_deleted_claim_that_stays_kept_the_restored_member_down(self) -> None:
+        """The StatefulSet controller created no pod above it, and the plan said for ever that the
+        restored cluster was about to serve. Now the members are not even stopped."""
+        world = running(3)
+        world.stuck_claims = {1}
+        world.empty(1)
+        drive(world, idle=3)
+        world.ask()
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert step == Wait("pod c-1 to be created; the Events of StatefulSet c say what keeps it")
+        assert world.serving() == {0, 2}
+        world.stuck_claims = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
+
+    def test_a_claim_that_is_deleted_as_the_members_stop_is_waited_for_and_named(self) -> None:
+        world = running(3)
+        world.stuck_claims = {1}
+        world.ask()
+        go(world, is_stop)
+        world.claims[1].deleting = True
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(step, Wait)
+        assert "claim data-c-1 to be gone: until then pod c-3" in step.reason
+        assert not world.record.retired, "and can still be cancelled"
+
     @pytest.mark.parametrize("goes_on", [False, True])
     def test_the_cluster_is_deleted_and_adopted(
         self, worlds: list[InPlaceWorld], *, goes_on: bool

@@ -1,0 +1,271 @@
+"""Random walks in which everything may happen to one cluster, also at once.
+
+A recovery, a restore in place and its cancellation, edits of size, version and TLS, a lost Secret,
+a wiped status, a deleted StatefulSet, claims that a finalizer keeps, emptied and damaged volumes, a
+pause, two operators with old views and no memory. `day_world` checks every write and every state
+against the rules. Once the faults are over, the cluster must come to rest and say what it lacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+from day_world import DayWorld
+from world_switch import BOTH, OFF, ON
+from worlds import Conflict, drive, is_write
+
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
+
+WALKS = 40
+"""Thousands find more: raise it for a long run after a change of the planner."""
+
+EVENTS = 70
+OFFERED = re.compile(r"spec\.recovery: (\{[^}]*\})")
+"""The recovery that a message offers."""
+
+WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it")
+"""What a cluster may wait for for good, once all faults but lost volumes and kept claims are
+over."""
+
+
+class Walk:
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.world = DayWorld(self.chance.choice((1, 2, 3, 3, 5)))
+        assert drive(self.world, idle=2) == Settled()
+        self.views = [self.world.observe()] * 2
+        self.restores = 0
+        self.log: list[str] = []
+        """What has happened, to read when a walk breaks a rule."""
+
+    def run(self) -> None:
+        for _ in range(EVENTS):
+            (event,) = self.chance.choices(list(LIKELY), weights=list(LIKELY.values()))
+            self.log.append(event.__name__)
+            event(self)
+            self.world.check_safe()
+
+    def operator(self) -> None:
+        """One of two operators looks, or acts on an earlier look."""
+        which = self.chance.randrange(2)
+        if self.chance.random() < 0.7:
+            self.views[which] = self.world.observe()
+        step = decide(self.views[which])
+        if not is_write(step) or self.world.cluster.paused:
+            return
+        if is_final(step) and decide(self.world.observe()) != step:
+            return
+        self.log.append(f"  {step.reason}")
+        try:
+            self.world.apply(step)
+        except Conflict:
+            self.log.append("  conflict")
+            self.views[which] = self.world.observe()
+
+    def operator_works(self) -> None:
+        for _ in range(self.chance.randrange(12)):
+            self.operator()
+            if self.chance.random() < 0.4:
+                self.world.turn()
+
+    def turn(self) -> None:
+        self.world.turn()
+
+    def status(self) -> None:
+        seen = self.world.observe()
+        self.world.body["status"] = render(self.world.body, Outcome(seen, decide(seen)), "now")
+
+    def status_is_wiped(self) -> None:
+        self.world.body["status"] = {}
+
+    def recovery_is_requested(self) -> None:
+        if self.world.secret is not None:
+            later = self.chance.random() < 0.2
+            self.world.ask_for_recovery(
+                self.chance.randrange(self.world.cluster.size),
+                epoch=self.world.record.epoch + later,
+            )
+
+    def recovery_is_taken_back(self) -> None:
+        if "recovery" in self.world.body["spec"]:
+            self.world.take_back()
+
+    def restore_is_requested(self) -> None:
+        if self.world.secret is not None and self.world.record.latched:
+            self.restores += 1
+            self.world.ask(uid=f"uid-{self.restores}")
+
+    def restore_is_cancelled(self) -> None:
+        self.world.restore = None
+
+    def job_stops(self) -> None:
+        self.world.job_runs = not self.world.job_runs
+
+    def job_is_lost(self) -> None:
+        self.world.job = None
+
+    def quorum_is_lost(self) -> None:
+        there = sorted(self.world.pods.keys() & self.world.claims.keys())
+        for ordinal in self.chance.sample(there, len(there) // 2 + 1 if there else 0):
+            self.world.wipe(ordinal)
+
+    def pod_dies(self) -> None:
+        if there := sorted(self.world.pods):
+            self.world.restart_pod(self.chance.choice(there))
+
+    def volume_is_emptied(self) -> None:
+        if there := sorted(self.world.pods.keys() & self.world.claims.keys()):
+            self.world.wipe(self.chance.choice(there))
+
+    def volume_is_lost(self) -> None:
+        if there := sorted(self.world.pods):
+            self.world.empty(self.chance.choice(there))
+
+    def claim_is_deleted(self) -> None:
+        if there := sorted(self.world.claims):
+            self.world.claims[self.chance.choice(there)].deleting = True
+
+    def log_is_damaged(self) -> None:
+        there = [one for one, claim in sorted(self.world.claims.items()) if claim.data]
+        if there:
+            ordinal = self.chance.choice(there)
+            self.world.claims[ordinal].damaged = "cut short"
+            if ordinal in self.world.pods:
+                self.world.restart_pod(ordinal)
+
+    def finalizers_keep_claims(self) -> None:
+        self.world.stuck_claims = {one for one in range(7) if self.chance.random() < 0.4}
+
+    def secret_is_lost(self) -> None:
+        """Never together with the StatefulSet: then nothing would tell the version."""
+        if ("StatefulSet", "c") in self.world.objects:
+            if self.chance.random() < 0.8:
+                self.status()
+            self.world.lose_secret()
+
+    def stateful_set_is_deleted(self) -> None:
+        if ("StatefulSet", "c") in self.world.objects and self.world.secret:
+            self.world.delete_stateful_set(with_pods=self.chance.random() < 0.5)
+
+    def stateful_set_is_scaled(self) -> None:
+        if ("StatefulSet", "c") in self.world.objects:
+            replicas = self.chance.randrange(7)
+            self.world.alter("StatefulSet", "c")["spec"]["replicas"] = replicas
+
+    def etcd_hangs(self) -> None:
+        if there := sorted(self.world.pods):
+            self.world.pods[self.chance.choice(there)].silent = self.chance.random() < 0.5
+
+    def size_is_edited(self) -> None:
+        self.world.edit(size=self.chance.choice((1, 2, 3, 4, 5)))
+
+    def version_is_edited(self) -> None:
+        self.world.edit(version=self.chance.choice(("3.5.33", "3.6.14", "3.7.3")))
+
+    def tls_is_edited(self) -> None:
+        self.world.edit(TLS=self.chance.choice((ON, OFF, BOTH)))
+
+    def template_is_edited(self) -> None:
+        self.world.edit(pod={"labels": {"n": str(self.chance.randrange(9))}})
+
+    def pause(self) -> None:
+        self.world.edit(paused=self.chance.random() < 0.4)
+
+    def network(self) -> None:
+        self.world.cut_off = self.chance.random() < 0.4
+
+    def scheduling(self) -> None:
+        self.world.stuck = {one for one in range(7) if self.chance.random() < 0.3}
+
+    def calm_down(self) -> None:
+        self.world.cut_off, self.world.stuck, self.world.job_runs = False, set(), True
+        for pod in self.world.pods.values():
+            pod.silent = False
+        if self.chance.random() < 0.6:
+            self.world.stuck_claims = set()
+        self.world.edit(paused=False)
+
+
+LIKELY: dict[Callable[[Walk], None], float] = {
+    Walk.operator: 25,
+    Walk.operator_works: 12,
+    Walk.turn: 15,
+    Walk.status: 3,
+    Walk.status_is_wiped: 0.5,
+    Walk.recovery_is_requested: 2.5,
+    Walk.recovery_is_taken_back: 1.2,
+    Walk.restore_is_requested: 2.5,
+    Walk.restore_is_cancelled: 1.2,
+    Walk.job_stops: 1,
+    Walk.job_is_lost: 0.5,
+    Walk.quorum_is_lost: 1,
+    Walk.pod_dies: 2,
+    Walk.volume_is_emptied: 0.7,
+    Walk.volume_is_lost: 0.5,
+    Walk.claim_is_deleted: 0.6,
+    Walk.log_is_damaged: 0.4,
+    Walk.finalizers_keep_claims: 1,
+    Walk.secret_is_lost: 1,
+    Walk.stateful_set_is_deleted: 0.8,
+    Walk.stateful_set_is_scaled: 0.6,
+    Walk.etcd_hangs: 1,
+    Walk.size_is_edited: 1,
+    Walk.version_is_edited: 0.6,
+    Walk.tls_is_edited: 0.6,
+    Walk.template_is_edited: 0.5,
+    Walk.pause: 1,
+    Walk.network: 1.2,
+    Walk.scheduling: 1,
+}
+"""The events of a walk, with their relative frequency."""
+
+
+@functools.cache
+def end_of(seed: int) -> tuple[Walk, Step]:
+    """A walk whose faults are over, and the step at which the cluster rests."""
+    walk = Walk(seed)
+    walk.run()
+    walk.calm_down()
+    return walk, drive(walk.world, idle=14, limit=700)
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -> None:
+    walk, rest = end_of(seed)
+
+    if isinstance(rest, Settled):
+        seen = walk.world.observe()
+        assert all((pod := seen.pod(one)) and pod.ready for one in range(seen.cluster.size))
+    elif isinstance(rest, Hold):
+        assert rest.reason.isidentifier()
+        assert len(rest.message) > 40
+        follow(walk.world, rest)
+    else:
+        assert isinstance(rest, Wait)
+        assert WAITS.search(rest.reason)
+
+
+def follow(world: DayWorld, rest: Hold) -> None:
+    """Does what the message offers, which must lead on. A refused request has to be mended first."""
+    offered = OFFERED.search(rest.message)
+    if rest.reason != "QuorumLost" or offered is None:
+        return
+    world.edit(recovery=json.loads(offered[1]))
+    assert drive(world, idle=14, limit=700) != rest
+
+
+def test_walks_come_to_different_ends() -> None:
+    """Walks that all end the same way would test nothing."""
+    rests = [end_of(seed)[1] for seed in range(WALKS)]
+    ends = {rest.reason if isinstance(rest, Hold) else type(rest).__name__ for rest in rests}
+
+    assert {"Settled", "QuorumLost", "RecoveryNotNeeded", "RecoveryRefused"} <= ends

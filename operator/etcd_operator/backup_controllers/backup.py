@@ -31,7 +31,7 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.statuses import write_if_changed
+from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
@@ -74,6 +74,7 @@ class Backups:
         self._kube = kube
         self._store = store
         self._events = events
+        self._write = StatusWriter(kube, store, events, ETCD_BACKUPS).write
         self._metrics = metrics
         self._operator_image = operator_image
         self._jobs = BackupJobs(kube, store, ask, wall_clock, operator_image=operator_image)
@@ -354,9 +355,6 @@ class Backups:
         about = ETCD_BACKUPS.named(body)
         kind: Any = "Normal" if said.stored else "Warning"
         await self._events.emit(about, kind, said.reason, said.message)
-
-    async def _write(self, body: Json, told: Json) -> bool:
-        return await write_if_changed(self._kube, self._store, ETCD_BACKUPS, body, told)
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())

@@ -28,7 +28,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import write_if_changed
+from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.objects import reading
@@ -65,6 +65,7 @@ class Restores:
         self._kube = kube
         self._store = store
         self._events = events
+        self._write = StatusWriter(kube, store, events, ETCD_RESTORES).write
         self._operator_image = operator_image
         self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)
@@ -188,9 +189,6 @@ class Restores:
 
     def _told(self, body: Json, seen: ObservedRestore, said: WriteRestoreStatus) -> Json:
         return status.of_restore(body, restores.status(seen, said), said, self._now())
-
-    async def _write(self, body: Json, told: Json) -> bool:
-        return await write_if_changed(self._kube, self._store, ETCD_RESTORES, body, told)
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())

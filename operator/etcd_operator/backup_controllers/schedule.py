@@ -31,7 +31,7 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.statuses import write_if_changed
+from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
@@ -64,6 +64,7 @@ class Schedules:
         self._kube = kube
         self._store = store
         self._events = events
+        self._write = StatusWriter(kube, store, events, ETCD_SCHEDULES).write
         self._metrics = metrics
         self._wall_clock = wall_clock
         self._began: float | None = None
@@ -264,6 +265,3 @@ class Schedules:
             verified=seconds(schedule_status.last_verified(seen, rfc3339)),
             missed=record.missed,
         )
-
-    async def _write(self, body: Json, told: Json) -> bool:
-        return await write_if_changed(self._kube, self._store, ETCD_SCHEDULES, body, told)

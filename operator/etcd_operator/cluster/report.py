@@ -25,7 +25,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import without_times, write_status
+from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, write_status
 from etcd_operator.kube.store import key_of
 from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
@@ -130,7 +130,7 @@ class Reporter:
         if before != why:
             log.warning("the status was rejected: %s", why, extra=_cluster_field(key))
             if words := refused_in_words(error):
-                self.event(body, "Warning", "StatusRefused", f"The status is out of date: {words}")
+                self.event(body, "Warning", REFUSED, out_of_date(words))
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """Whether an older CRD has pruned fields of this same status, so writing it again is

@@ -9,10 +9,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from etcd_operator.kube.api import Conflict, Json, Kubernetes, Rejected, Resource
+from etcd_operator.kube.api import (
+    Conflict,
+    Json,
+    Kubernetes,
+    Rejected,
+    Resource,
+    refused_in_words,
+)
+from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 
+REFUSED: Final = "StatusRefused"
+"""Reason of the Event that says that the API server does not take a status."""
+
 _TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
+
+
+class StatusWriter:
+    """Writes the statuses of one kind of object. If the API server refuses one, an Event says so:
+    nothing else can tell the user.
+
+    Kubernetes 1.30 refuses the status of an object whose spec was stored before a rule of the CRD
+    that refuses it, as after an upgrade.
+    """
+
+    def __init__(self, kube: Kubernetes, store: Store, events: Events, resource: Resource) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._resource = resource
+
+    async def write(self, body: Json, status: Json) -> bool:
+        """Like `write_if_changed`."""
+        try:
+            return await write_if_changed(self._kube, self._store, self._resource, body, status)
+        except Rejected as error:
+            if words := refused_in_words(error):
+                about = self._resource.named(body)
+                await self._events.emit(about, "Warning", REFUSED, out_of_date(words))
+            raise
+
+
+def out_of_date(words: str) -> str:
+    """The message of the Event.
+
+    Args:
+        words: why the status was refused.
+    """
+    return f"The status is out of date: {words}"
 
 
 async def write_if_changed(

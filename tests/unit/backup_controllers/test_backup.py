@@ -177,6 +177,16 @@ async def test_a_private_build_with_a_long_version_had_its_status_refused(world:
     assert world.status["etcdVersion"] == version[:64]
 
 
+async def test_a_status_that_the_api_server_refused_was_told_to_nobody(world: World) -> None:
+    error = Rejected("spec.s3: required", status=422)
+    world.kube.failures["apply EtcdBackup/status"] = [error] * 9
+    with pytest.raises(Rejected):
+        await world.settle()
+
+    told = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert [one["reason"] for one in told] == ["StatusRefused"]
+
+
 async def test_one_object_is_one_backup(world: World) -> None:
     await made(world)
 

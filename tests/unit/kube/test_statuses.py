@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 from fakes import FakeKube, cluster_body
 
-from etcd_operator.kube.api import ETCD_CLUSTERS, Conflict, Rejected, Unavailable
-from etcd_operator.kube.statuses import write_status
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    EVENTS,
+    Conflict,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.statuses import StatusWriter, write_status
+from etcd_operator.kube.store import Store
 
 WRITE = "apply EtcdCluster/status"
 STATUS = {"phase": "Creating"}
@@ -96,3 +107,31 @@ async def test_other_errors_are_raised_to_the_caller(kube, body, first, error):
 
     with pytest.raises(type(error)):
         await write_status(kube, ETCD_CLUSTERS, body, STATUS)
+
+
+class TestARefusal:
+    """As on Kubernetes 1.30, for a spec that was stored before a rule of the CRD. Only the log told
+    of it, unless the object was an EtcdCluster."""
+
+    async def messages(self, kube, resource, error):
+        body = kube.put(resource, {"metadata": cluster_body()["metadata"], "spec": {}})
+        kube.failures[f"apply {resource.kind}/status"] = [error] * 3
+        writer = StatusWriter(kube, Store(), Events(kube, instance="o"), resource)
+        for _ in range(3):
+            with pytest.raises(Rejected):
+                await writer.write(body, STATUS)
+        found = [one for (kind, *_), one in kube.objects.items() if kind == EVENTS]
+        assert all(one["involvedObject"]["kind"] == resource.kind for one in found)
+        return [f"{one['reason']}: {one['message']}" for one in found]
+
+    @pytest.mark.parametrize("resource", [ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES])
+    async def test_was_told_to_nobody_who_looks_at_the_object(self, kube, resource):
+        [message] = await self.messages(kube, resource, Rejected("spec.s3: required", status=422))
+
+        assert message.startswith("StatusRefused: The status is out of date")
+        assert "spec.s3" in message
+
+    async def test_in_a_namespace_that_ends_is_no_event(self, kube):
+        error = Rejected("forbidden: namespace n is being terminated", status=403)
+
+        assert await self.messages(kube, ETCD_BACKUPS, error) == []

@@ -29,7 +29,7 @@ def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> lis
         entries = [_listed(seen, member, known) for member in seen.etcd.members]
     else:
         entries = _without_list(seen, known)
-    return sorted(entries, key=lambda entry: (entry["name"], entry["id"]))
+    return sorted(entries, key=lambda entry: (str(entry.get("name", "")), entry["id"]))
 
 
 def _listed(seen: Observation, member: Member, known: Mapping[str, Entry]) -> Entry:

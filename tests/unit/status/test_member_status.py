@@ -196,6 +196,12 @@ class TestWithoutAQuorum:
 
         assert member_status(world.observe(), ()) == []
 
+    def test_an_entry_without_a_name_was_an_internal_error_in_each_pass(self) -> None:
+        """Somebody had written it. The CRD asks only for an ID."""
+        entry = {"id": "0000000000000007"}
+
+        assert entry in member_status(silent(), [*AT_REST, entry])
+
     def test_entries_without_an_id_are_dropped(self) -> None:
         assert member_status(silent(), [{"name": "c-0"}]) == []
 

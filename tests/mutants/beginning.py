@@ -211,14 +211,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "return (held & last or held) | answering(seen) or last",
-        "return (held & last or held) | answering(seen)",
+        "return known | (begun if outdated else set()) | answering(seen) or last",
+        "return known | (begun if outdated else set()) | answering(seen)",
         "what the status remembers is not looked at (I11)",
     ),
     Mutant(
         _REMEMBERED,
-        "return (held & last or held) | answering(seen) or last",
-        "return held | answering(seen) or last",
+        "known, begun = held & last or held, _not_ended(seen)",
+        "known, begun = held, _not_ended(seen)",
         "a claim of an attempt that never formed keeps a lost Secret from being made again",
     ),
     Mutant(

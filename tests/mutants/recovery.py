@@ -130,8 +130,8 @@ MUTANTS: Final = [
     # Up to the raise of the epoch.
     Mutant(
         _RECOVERY,
-        "return _stopped(seen, asked.fenced) or _raise_epoch(seen, asked)",
-        "return _raise_epoch(seen, asked)",
+        "return _stopped(seen, asked.fenced) or _discard_restored(seen)",
+        "return _discard_restored(seen)",
         "another epoch begins while pods of this one run",
     ),
     Mutant(

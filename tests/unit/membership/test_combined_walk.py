@@ -255,7 +255,7 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -
 
 
 def follow(world: DayWorld, rest: Hold) -> None:
-    """Does what the message offers, which must lead on. A refused request has to be mended first."""
+    """Does what the message offers, which must lead on. A refused request is mended first."""
     offered = OFFERED.search(rest.message)
     if rest.reason != "QuorumLost" or offered is None:
         return

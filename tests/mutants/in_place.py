@@ -152,15 +152,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/in_place_request.py",
-        "    if left := off_record(seen):\n",
-        "    if left := '':\n",
+        "if left := off_record(seen) or ahead_of_record(seen):",
+        "if left := ahead_of_record(seen):",
         "a restore begins the epoch of a claim off the record, whose pod then runs beside it",
     ),
     Mutant(
         "membership/survivor.py",
-        " or in_place_request.off_record(seen):",
-        ":",
+        "        or in_place_request.off_record(seen)\n",
+        "",
         "a recovery begins the epoch of a restore that is off the record",
+    ),
+    Mutant(
+        "membership/survivor.py",
+        "        or in_place_request.ahead_of_record(seen, asked.survivor)\n",
+        "",
+        "a recovery begins the epoch of a volume of a recovery that is off the record",
+    ),
+    Mutant(
+        "membership/in_place_request.py",
+        "if left := off_record(seen) or ahead_of_record(seen):",
+        "if left := off_record(seen):",
+        "a restore begins the epoch of a volume of a recovery that is off the record",
     ),
     Mutant(
         "membership/recovery.py",

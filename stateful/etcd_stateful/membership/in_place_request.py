@@ -38,7 +38,7 @@ def why_not(seen: Observation) -> str:
             f"a recovery with the data of {survivor} is under way (docs/recovery.md), and comes "
             "first"
         )
-    if left := off_record(seen):
+    if left := off_record(seen) or ahead_of_record(seen):
         return left
     begun = recorded(seen).successor is not None
     if not begun and (names := _to_be_adopted(seen)):
@@ -72,6 +72,33 @@ def off_record(seen: Observation) -> str:
                 f"claim {claim.name} holds epoch {held.epoch} of another etcd cluster, "
                 f"{to_hex(held.cluster_id)}, as a restore leaves it whose record was lost. Its pod "
                 "could run beside this cluster: if you do not need its data, delete the claim"
+            )
+    return ""
+
+
+def ahead_of_record(seen: Observation, survivor: str = "") -> str:
+    """Which member's volume is of a later epoch than that on record, as a recovery leaves it whose
+    record was lost with the Secret; empty if no pod in `start` has found such a volume.
+
+    A recovery or a restore would begin the epoch of that volume. `start` would then let its pod
+    run, beside the other cluster.
+
+    Args:
+        survivor: the member whose recovery is requested, perhaps once more.
+    """
+    record = recorded(seen)
+    for pod in seen.pods:
+        finding, taking = pod.finding, record.successor
+        if finding is None or finding.epoch is None or pod.name == survivor:
+            continue
+        if finding.cluster_uid != seen.cluster.uid or (taking and pod.ordinal == taking.ordinal):
+            continue
+        if finding.epoch > record.epoch:
+            claim = naming.claim(seen.cluster.name, pod.ordinal)
+            return (
+                f"the volume of {pod.name} holds epoch {finding.epoch}, as a recovery leaves it "
+                "whose record was lost. Its pod could run beside the other cluster: request that "
+                f"recovery again or, if you do not need its data, delete claim {claim}"
             )
     return ""
 

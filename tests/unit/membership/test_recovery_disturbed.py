@@ -10,9 +10,10 @@ from recovery_world import RecoveryWorld, formed, lost
 from worlds import OLDER, UID, drive, is_write, until
 
 from etcd_stateful import identity
+from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.start_settings import epoch_in
-from etcd_stateful.membership import budget, quorum, survivor
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership import budget, in_place_request, quorum, survivor
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
 from etcd_stateful.observed.pods import StartAnswer
@@ -24,6 +25,10 @@ def recovered() -> RecoveryWorld:
     world.ask(1)
     assert drive(world) == Settled()
     return world
+
+
+def requested(seen: Observation, name: str) -> Recovery:
+    return Recovery(name, recorded(seen).cluster_id, recorded(seen).epoch)
 
 
 def with_pod(seen: Observation, ordinal: int, **change: Any) -> Observation:
@@ -59,6 +64,27 @@ class TestBeforeTheEpochIsRaised:
 
         assert survivor.halted(seen)
         assert budget.min_available(seen) == 2
+
+
+class TestVolumeAheadOfTheRecord:
+    """The Secret was lost after the Job of a recovery had raised the epoch of c-1's volume, and
+    before its claim said so. The record is of epoch 1 again, and the next recovery or restore
+    begins epoch 2, in which that volume may run too: then two clusters served."""
+
+    AHEAD = Finding("foreign-data", "the marker is of epoch 2, not 1", UID, 2, "c-1")
+
+    def test_another_survivor_is_refused(self) -> None:
+        seen = waiting(lost().observe(), 1, self.AHEAD)
+
+        assert "the volume of c-1 holds epoch 2" in survivor.why_not(seen, requested(seen, "c-2"))
+        assert "the volume of c-1" not in survivor.why_not(seen, requested(seen, "c-1"))
+
+    def test_a_restore_in_place_is_refused(self) -> None:
+        seen = lost().observe()
+
+        assert in_place_request.why_not(seen) == ""
+        refused = in_place_request.why_not(waiting(seen, 1, self.AHEAD))
+        assert "request that recovery again or, if you do not need its data, delete" in refused
 
 
 class TestWhenTheSurvivorStarts:

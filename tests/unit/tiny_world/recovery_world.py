@@ -140,7 +140,9 @@ class RecoveryWorld(World):
         asked = world.cluster.recovery
         word = asked is not None and asked.epoch == self.record.epoch
         rule(word or bool(self.record.survivor), "I1", "all stopped without a human's word")
-        rule(not self.serving(), "I1", f"all stopped while {self.serving()} serve")
+        # If somebody scales the StatefulSet in the middle, the survivor serves before its turn.
+        others = self.serving() - {naming.ordinal_of("c", self.record.survivor)}
+        rule(not others, "I1", f"all stopped while {others} serve")
 
     def _write_bootstrap(self, step: Any) -> None:
         if self.secret is None:

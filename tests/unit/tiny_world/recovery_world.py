@@ -33,7 +33,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
-from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 
 JOB = "c-recovery"
 
@@ -135,6 +135,10 @@ class RecoveryWorld(World):
                 super()._apply_child(step)
         else:
             super()._apply_child(step)
+
+    def epoch_on(self, ordinal: int) -> int:
+        claim = self.claims.get(ordinal)
+        return self.epochs.get(claim.uid, FIRST_EPOCH) if claim else FIRST_EPOCH
 
     def _may_stop(self, world: World, _: Json) -> None:
         asked = world.cluster.recovery

@@ -48,7 +48,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Foreign
-from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
 
@@ -162,6 +162,11 @@ class World:
     def _is_up(self, ordinal: int) -> bool:
         pod = self.pods[ordinal]
         return not (pod.silent or pod.crashing or pod.damage)
+
+    def epoch_on(self, ordinal: int) -> int:
+        """The epoch in the marker on a volume."""
+        del ordinal
+        return FIRST_EPOCH
 
     def serving(self) -> set[int]:
         """Ordinals of the voters that have a leader."""

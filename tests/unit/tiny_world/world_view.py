@@ -156,7 +156,7 @@ def _finding(world: World, ordinal: int) -> Finding:
     data = world.data(ordinal)
     if data is None:
         return Finding("no-data")
-    ids = (data.cluster_uid, 1, data.member, data.member_id, data.cluster_id)
+    ids = (data.cluster_uid, world.epoch_on(ordinal), data.member, data.member_id, data.cluster_id)
     return Finding("foreign-data", "the marker is not this pod's", *ids)
 
 

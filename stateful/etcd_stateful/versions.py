@@ -31,6 +31,10 @@ class Version:
 FLOORS: Final = (Version(3, 5, 32), Version(3, 6, 12), Version(3, 7, 1))
 DEFAULT_VERSION: Final = "3.7.3"
 
+LONGEST_VERSION: Final = 64
+"""Characters of a version in a status. The CRDs allow no more, and the API server would refuse the
+whole status; a private build of etcd may report a longer one."""
+
 
 @lru_cache(maxsize=64)
 def parse_version(text: str) -> Version | None:

@@ -404,14 +404,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ALARMS,
-        "any(_runs(seat) or not why_lost(seen, seat)",
-        "any(not why_lost(seen, seat)",
+        "(seat.pod and seat.pod.runs_undisturbed) or not why_lost(seen, seat)",
+        "not why_lost(seen, seat)",
         "members are called undecided while one still runs on the claim that somebody deletes",
     ),
     Mutant(
         _ALARMS,
-        "any(_runs(seat) or not why_lost(seen, seat) for seat in unknown)",
-        "any(unknown)",
+        "(seat.pod and seat.pod.runs_undisturbed) or not why_lost(seen, seat) for seat in unknown",
+        "unknown",
         "a learner and a lost member keep it back for ten minutes that the data differs",
     ),
     Mutant(

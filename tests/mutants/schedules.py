@@ -15,7 +15,7 @@ _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/backup_controllers/schedule.py"
 _STORE = "operator/etcd_operator/kube/store.py"
-_UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
+_FAILED_PASSES = "operator/etcd_operator/kube/failed_passes.py"
 
 MUTANTS: Final = [
     # When.
@@ -88,7 +88,7 @@ MUTANTS: Final = [
         "a webhook that is down is told as an operator that was away",
     ),
     Mutant(
-        _UNANSWERED,
+        _FAILED_PASSES,
         "return self._passes[key] >= UNANSWERED_PASSES",
         "return False",
         "a schedule that cannot make its backups looks well",

@@ -194,7 +194,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/start/volume.py": ("start/test_process.py", "start/test_volume.py"),
     "operator/etcd_operator/kube/store.py": ("kube/test_store.py",),
     "operator/etcd_operator/objects/trouble.py": (*_CRASHES, *_BACKUPS),
-    "operator/etcd_operator/kube/unanswered.py": (
+    "operator/etcd_operator/kube/failed_passes.py": (
         "backup_controllers/test_backup.py",
         "backup_controllers/test_restore.py",
         *_SCHEDULES,

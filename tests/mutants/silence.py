@@ -87,8 +87,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/learner.py",
-        "pod.crashing or pod.is_stuck",
-        "pod.crashing or pod.trouble",
+        "pod.runs_undisturbed and not pod.crashing",
+        "pod.runs_etcd and not (pod.crashing or pod.trouble)",
         "a learner is dropped in the moment in which it is tried again",
     ),
     Mutant(

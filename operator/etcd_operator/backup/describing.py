@@ -5,7 +5,7 @@ from __future__ import annotations
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
-from etcd_operator.backup.surveying import but_below
+from etcd_operator.backup.surveying import nothing_at
 from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
@@ -30,11 +30,10 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
         over = not isinstance(error, Undecided)
         return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=over)
     if found is None:
-        below = await but_below(sink, store.key)
         return Failure(
             "NoManifest",
-            f"{store.path_field}: there is no {key!r} in {store.bucket!r}{below}. Without it "
-            "the cluster's spec is unknown: create an EtcdCluster with spec.bootstrap.restore",
+            f"{await nothing_at(sink, store, key)}. Without it the cluster's spec is unknown: "
+            "create an EtcdCluster with spec.bootstrap.restore",
         )
     return _described(store, key, found)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.sink import Sink
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import (
     MOST_LOOKED_AT,
@@ -43,15 +44,16 @@ async def survey(sink: Sink, key: str) -> ForeignFiles | None:
     return find_foreign_files(key, listed.files, partial=listed.partial)
 
 
-async def but_below(sink: Sink, path: str) -> str:
-    """What to add to a message that there is no backup at this path: the newest one below it, as it
-    is for those who name the path of a schedule. Empty if none is known."""
-    listed = await _list(sink, path)
-    newest = newest_backup(path, listed.files) if listed else None
-    if newest is None:
-        return ""
-    which = "one below it" if listed and listed.partial else "the newest below it"
-    return f"; {which} is {newest.key!r} of {newest.modified}"
+async def nothing_at(sink: Sink, store: Store, key: str) -> str:
+    """The message that the store does not have this key of a backup. It names the newest backup
+    below the path, if one is known: people name the path of a schedule."""
+    words = f"{store.path_field}: there is no {key!r} in {store.bucket!r}"
+    listed = await _list(sink, store.key)
+    newest = newest_backup(store.key, listed.files) if listed else None
+    if listed is None or newest is None:
+        return words
+    which = "one below it" if listed.partial else "the newest below it"
+    return f"{words}; {which} is {newest.key!r} of {newest.modified}"
 
 
 async def _list(sink: Sink, path: str) -> _Listed | None:

@@ -31,9 +31,9 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
+from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
-from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
@@ -79,8 +79,7 @@ class Backups:
         self._operator_image = operator_image
         self._jobs = BackupJobs(kube, store, ask, wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
-        self._warned: dict[Key, str] = {}
-        self._unanswered = Unanswered()
+        self._failed_passes = FailedPasses()
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
@@ -90,7 +89,7 @@ class Backups:
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
             self._metrics.forget_interval(key)
-            self._forgive(key)
+            self._failed_passes.over(key)
             return None
         try:
             after = await self._pass(body)
@@ -99,7 +98,7 @@ class Backups:
         except Unavailable as error:
             await self._not_done(self._left(body), error)
             raise
-        self._forgive(key)
+        self._failed_passes.over(key)
         return after
 
     def _left(self, body: Json) -> Json:
@@ -107,10 +106,6 @@ class Backups:
         create."""
         left = self._store.get(ETCD_BACKUPS, *key_of(body))
         return left if left and left["metadata"]["uid"] == body["metadata"]["uid"] else body
-
-    def _forgive(self, key: Key) -> None:
-        self._warned.pop(key, None)
-        self._unanswered.over(key)
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -267,7 +262,8 @@ class Backups:
         if words := refused_in_words(error):
             if stranded := _stranded(body, error):
                 words = f"{words}. {stranded}"
-            self._warn(body, words)
+            if self._failed_passes.is_new(key_of(body), words):
+                log.warning("%s", words)
             try:
                 await self._write(body, status.failing(body, "Refused", words, self._now()))
             except Rejected:
@@ -276,16 +272,9 @@ class Backups:
         return REJECTED_SECONDS
 
     async def _not_done(self, body: Json, error: Unavailable) -> None:
-        if self._unanswered.again(key_of(body)):
+        if self._failed_passes.again(key_of(body)):
             with contextlib.suppress(KubeError):
                 await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
-
-    def _warn(self, body: Json, words: str) -> None:
-        """Logs the words once, however often the step is tried."""
-        key = key_of(body)
-        if self._warned.get(key) != words:
-            self._warned[key] = words
-            log.warning("%s", words)
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the etcd image of the EtcdCluster, if it is known, else with the default one."""

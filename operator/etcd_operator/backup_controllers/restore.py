@@ -27,10 +27,10 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
+from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
-from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming, stored_conditions
@@ -70,9 +70,7 @@ class Restores:
         self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
-        self._unanswered = Unanswered()
-        self._warned: dict[Key, str] = {}
-        """What was logged about the last passes, if they were refused."""
+        self._failed_passes = FailedPasses()
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
@@ -81,10 +79,10 @@ class Restores:
         """
         body = self._store.get(ETCD_RESTORES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
-            self._mended(key)
+            self._failed_passes.over(key)
             return None
         if restores.is_over(body):
-            self._mended(key)
+            self._failed_passes.over(key)
             await self._write(body, status.after_an_edit(body, self._now()))
             return None
         try:
@@ -99,7 +97,7 @@ class Restores:
         except Unavailable as error:
             await self._not_done(body, restore, error)
             raise
-        self._mended(key)
+        self._failed_passes.over(key)
         return after
 
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
@@ -154,22 +152,17 @@ class Restores:
 
     async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
         if words := refused_in_words(error):
-            if self._warned.get(key_of(body)) != words:
-                self._warned[key_of(body)] = words
+            if self._failed_passes.is_new(key_of(body), words):
                 log.warning("%s", words)
             await self._stopped(body, restore, WriteRestoreStatus("Refused", words, "False"))
         return REJECTED_SECONDS
 
     async def _not_done(self, body: Json, restore: EtcdRestore, error: Unavailable) -> None:
-        if self._unanswered.again(key_of(body)):
+        if self._failed_passes.again(key_of(body)):
             with contextlib.suppress(KubeError):
                 await self._stopped(
                     body, restore, WriteRestoreStatus(REASON, in_words(error), "False")
                 )
-
-    def _mended(self, key: Key) -> None:
-        self._unanswered.over(key)
-        self._warned.pop(key, None)
 
     async def _stopped(self, body: Json, restore: EtcdRestore, said: WriteRestoreStatus) -> None:
         await self._write(

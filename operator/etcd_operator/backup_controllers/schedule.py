@@ -31,9 +31,9 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
+from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
-from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
@@ -68,7 +68,7 @@ class Schedules:
         self._metrics = metrics
         self._wall_clock = wall_clock
         self._began: float | None = None
-        self._unanswered = Unanswered()
+        self._failed_passes = FailedPasses()
         self._last_error: dict[Key, str] = {}
         """What the API server said, if the last passes failed."""
 
@@ -210,7 +210,7 @@ class Schedules:
 
     async def _not_done(self, body: Json, error: Unavailable) -> None:
         self._last_error[key_of(body)] = str(error)
-        if self._unanswered.again(key_of(body)):
+        if self._failed_passes.again(key_of(body)):
             with contextlib.suppress(KubeError):
                 await self._stopped(body, REASON, in_words(error))
 
@@ -220,7 +220,7 @@ class Schedules:
         await self._write(body, schedule_status.failing(body, reason, words, now))
 
     def _mended(self, key: Key) -> None:
-        self._unanswered.over(key)
+        self._failed_passes.over(key)
         self._last_error.pop(key, None)
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:

@@ -31,8 +31,8 @@ from etcd_operator.kube.api import (
     Unavailable,
     namespace_ends,
 )
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, in_words
 from etcd_operator.kube.store import Store
-from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics

@@ -13,7 +13,7 @@ from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
-from etcd_operator.backup.surveying import but_below
+from etcd_operator.backup.surveying import nothing_at
 from etcd_operator.start import volume
 from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
@@ -58,7 +58,8 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:
-            raise Unfinished(await _missing(order, sink))
+            words = await nothing_at(sink, order.store, order.store.key)
+            raise Unfinished(order.by_its_field(words))
         if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
@@ -70,12 +71,6 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
-
-
-async def _missing(order: Order, sink: Sink) -> str:
-    where, store = f"{order.field}.{order.store.section}.path", order.store
-    below = await but_below(sink, store.key)
-    return f"{where}: there is no {store.key!r} in {store.bucket!r}{below}"
 
 
 def _begin_anew(order: Order, root: Path) -> None:

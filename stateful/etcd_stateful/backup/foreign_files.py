@@ -59,7 +59,7 @@ def find_foreign_files(
         return None
     path = mine[0]
     by_key = {one.key: one for one in files}
-    complete = {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
+    complete = _complete(by_key)
     # In a partial list the manifest of a backup may be missing.
     own = {one for one in by_key if names.of_schedule(one) == mine and (one in complete or partial)}
     found = [
@@ -77,12 +77,13 @@ def newest_backup(path: str, files: Iterable[File]) -> File | None:
     """The newest complete backup in the folder of a path, or made to that path at some time; None
     if there is none."""
     by_key = {one.key: one for one in files}
-    found = (
-        one
-        for one in by_key.values()
-        if names.is_below(path, one.key) and _is_whole(by_key.get(names.manifest_of(one.key)))
-    )
+    found = (by_key[one] for one in _complete(by_key) if names.is_below(path, one))
     return max(found, key=lambda one: (one.modified, one.key), default=None)
+
+
+def _complete(by_key: Mapping[str, File]) -> set[str]:
+    """The keys of files with a manifest beside them."""
+    return {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
 
 
 def _is_whole(manifest: File | None) -> bool:

@@ -13,11 +13,9 @@ from etcd_stateful.backup.outcome import Progress, Stored, Verified
 from etcd_stateful.backup.restores import PASS_FAILED, WriteRestoreStatus
 from etcd_stateful.backup.steps import WriteStatus
 from etcd_stateful.stored_conditions import with_times
+from etcd_stateful.versions import LONGEST_VERSION
 
 LONGEST: Final = 2048
-
-LONGEST_VERSION: Final = 64
-"""Characters. The CRD allows no more; a private build of etcd may report a longer one."""
 
 _KEPT: Final = (
     "succeeded",

@@ -110,11 +110,9 @@ def _may_answer(seen: Observation) -> bool:
     """Whether a voter without a hash may have one later. One that has lost its data has none, and
     is not removed while a learner copies."""
     unknown = (seat for seat in roster.voters(seen) if seat.ordinal not in seen.hashes)
-    return any(_runs(seat) or not why_lost(seen, seat) for seat in unknown)
-
-
-def _runs(seat: roster.Seat) -> bool:
-    return bool(seat.pod and seat.pod.runs_etcd and not seat.pod.is_stuck)
+    return any(
+        (seat.pod and seat.pod.runs_undisturbed) or not why_lost(seen, seat) for seat in unknown
+    )
 
 
 def _groups(seen: Observation) -> str:

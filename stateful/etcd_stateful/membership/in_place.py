@@ -194,9 +194,8 @@ def _call_off(seen: Observation, taking: Successor) -> Step:
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:
         return Wait(f"claim {claim.name} to be gone", soon=True)
-    if claim is not None and _is_deletable(seen, taking, claim):
-        words = f"claim {claim.name} is deleted: the restore in place is cancelled"
-        return DeleteClaim.of(claim, words)
+    if step := discard_first_volume(seen, "the restore in place is cancelled"):
+        return step
     words = (
         "the restore in place is cancelled: its EtcdRestore was deleted, changed or is over. The "
         "cluster goes on with the data that it has"

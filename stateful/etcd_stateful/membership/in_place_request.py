@@ -38,7 +38,7 @@ def why_not(seen: Observation) -> str:
             f"a recovery with the data of {survivor} is under way (docs/recovery.md), and comes "
             "first"
         )
-    if left := off_record(seen) or ahead_of_record(seen):
+    if left := off_record(seen):
         return left
     begun = recorded(seen).successor is not None
     if not begun and (names := _to_be_adopted(seen)):
@@ -54,13 +54,20 @@ def why_not(seen: Observation) -> str:
     return ""
 
 
-def off_record(seen: Observation) -> str:
-    """Which claim is of a restore in place that is no longer on record, as after the loss of the
-    Secret; empty if there is none.
+def off_record(seen: Observation, survivor: str = "") -> str:
+    """Which claim or volume is of a restore in place or a recovery that is no longer on record, as
+    after the loss of the Secret; empty if none is known.
 
-    A recovery or another restore would begin the epoch of that claim. `start` would then let its
-    pod run, beside the other cluster.
+    A recovery or another restore would begin its epoch. `start` would then let its pod run, beside
+    the other cluster.
+
+    Args:
+        survivor: the member whose recovery is requested, perhaps once more.
     """
+    return _of_lost_restore(seen) or _of_lost_recovery(seen, survivor)
+
+
+def _of_lost_restore(seen: Observation) -> str:
     record = recorded(seen)
     known = {record.cluster_id, record.successor.cluster_id if record.successor else 0}
     for claim in seen.claims:
@@ -76,16 +83,8 @@ def off_record(seen: Observation) -> str:
     return ""
 
 
-def ahead_of_record(seen: Observation, survivor: str = "") -> str:
-    """Which member's volume is of a later epoch than that on record, as a recovery leaves it whose
-    record was lost with the Secret; empty if no pod in `start` has found such a volume.
-
-    A recovery or a restore would begin the epoch of that volume. `start` would then let its pod
-    run, beside the other cluster.
-
-    Args:
-        survivor: the member whose recovery is requested, perhaps once more.
-    """
+def _of_lost_recovery(seen: Observation, survivor: str) -> str:
+    """Known only while `start` runs in the pod: the claim is recorded after the volume."""
     record = recorded(seen)
     for pod in seen.pods:
         finding, taking = pod.finding, record.successor

@@ -90,7 +90,7 @@ def _who_waits(seen: Observation) -> str:
 def _has_started(pod: Pod | None) -> bool:
     """Whether etcd runs in the pod, so that a missing answer may be a moment's; it may have copied
     nearly everything."""
-    return bool(pod and pod.runs_etcd and not (pod.crashing or pod.is_stuck))
+    return bool(pod and pod.runs_undisturbed and not pod.crashing)
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:

@@ -71,7 +71,7 @@ def _is_copied(seen: Observation) -> bool:
     seat = roster.learner(seen)
     if seat is None or seat.pod is None or roster.has_caught_up(seen, seat):
         return False
-    return seat.pod.runs_etcd and not seat.pod.is_stuck
+    return seat.pod.runs_undisturbed
 
 
 def running_backup(seen: Observation) -> Step | None:

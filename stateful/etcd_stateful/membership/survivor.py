@@ -75,11 +75,7 @@ def why_not(seen: Observation, asked: Recovery) -> str:
             "the data of this cluster is in emptyDir volumes and is lost with the pods, which a "
             "recovery has to stop"
         )
-    if why := (
-        _why_not_meant(seen, asked)
-        or in_place_request.off_record(seen)
-        or in_place_request.ahead_of_record(seen, asked.survivor)
-    ):
+    if why := _why_not_meant(seen, asked) or in_place_request.off_record(seen, asked.survivor):
         return why
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _answers(seen, pod)]:
         return f"spec.recovery.fenced lists {', '.join(alive)}, but {', '.join(alive)} answers"

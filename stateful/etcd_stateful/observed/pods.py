@@ -106,6 +106,11 @@ class Pod:
         return bool(self.trouble) and not self.tried_again
 
     @property
+    def runs_undisturbed(self) -> bool:
+        """Its etcd runs, so far as Kubernetes tells; a missing answer may be a moment's."""
+        return self.runs_etcd and not self.is_stuck
+
+    @property
     def made_for(self) -> versions.Version | None:
         """The version that it was created for, even if an admission webhook has changed its
         image."""

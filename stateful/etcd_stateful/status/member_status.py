@@ -13,13 +13,13 @@ from etcd_stateful import identity, naming
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.observed.members import Member, MemberStatus
+from etcd_stateful.versions import LONGEST_VERSION
 
 Entry = dict[str, Any]
 
 LONGEST_NAME: Final = 253
-LONGEST_VERSION: Final = 64
 """Characters. The CRD allows no more, and the API server would refuse the whole status. A member
-that somebody else has added, or a private build of etcd, may report longer ones."""
+that somebody else has added may report a longer one."""
 
 
 def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> list[Entry]:

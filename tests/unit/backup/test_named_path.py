@@ -10,7 +10,7 @@ import pytest
 
 from etcd_operator.backup.describing import describe
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.surveying import but_below
+from etcd_operator.backup.surveying import nothing_at
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.foreign_files import File, newest_backup
 from etcd_stateful.backup.order import Order
@@ -63,4 +63,6 @@ async def test_a_restore_by_the_path_of_a_schedule_said_only_that_nothing_is_the
 
     assert isinstance(told, Failure)
     assert f"the newest below it is {NEW!r} of 2026-09-21T" in told.message
-    assert await but_below(sink, "elsewhere") == ""
+    elsewhere = Store("Volume", "claim", "elsewhere")
+    words = "spec.volume.path: there is no 'elsewhere' in 'claim'"
+    assert await nothing_at(sink, elsewhere, "elsewhere") == words

@@ -8,7 +8,7 @@ import pytest
 from fakes import FakeKube
 
 from etcd_operator.kube.api import Json, Unavailable
-from etcd_operator.kube.unanswered import REASON, UNANSWERED_PASSES
+from etcd_operator.kube.failed_passes import REASON, UNANSWERED_PASSES
 
 WEBHOOK: Final = Unavailable("Internal error occurred: failed calling webhook", status=500)
 

@@ -24,8 +24,8 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.events import Events
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
 from etcd_operator.kube.store import Store
-from etcd_operator.kube.unanswered import UNANSWERED_PASSES
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule

@@ -17,14 +17,11 @@ from collections.abc import Callable
 
 import pytest
 from day_world import DayWorld
+from walking import Walking
 from world_switch import BOTH, OFF, ON
-from worlds import Conflict, drive, is_write
+from worlds import drive
 
-from etcd_stateful.membership.irreversible import is_final
-from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-from etcd_stateful.status.outcome import Outcome
-from etcd_stateful.status.rendering import render
 
 FEW = 40
 WALKS = int(os.environ.get("WALKS", FEW))
@@ -39,15 +36,13 @@ WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that|to be g
 over."""
 
 
-class Walk:
+class Walk(Walking[DayWorld]):
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.world = DayWorld(self.chance.choice((1, 2, 3, 3, 5)))
-        assert drive(self.world, idle=2) == Settled()
-        self.views = [self.world.observe()] * 2
+        chance = random.Random(seed)
+        world = DayWorld(chance.choice((1, 2, 3, 3, 5)))
+        assert drive(world, idle=2) == Settled()
+        super().__init__(chance, world)
         self.restores = 0
-        self.log: list[str] = []
-        """What has happened, to read when a walk breaks a rule."""
 
     def run(self) -> None:
         for _ in range(EVENTS):
@@ -56,35 +51,11 @@ class Walk:
             event(self)
             self.world.check_safe()
 
-    def operator(self) -> None:
-        """One of two operators looks, or acts on an earlier look."""
-        which = self.chance.randrange(2)
-        if self.chance.random() < 0.7:
-            self.views[which] = self.world.observe()
-        step = decide(self.views[which])
-        if not is_write(step) or self.world.cluster.paused:
-            return
-        if is_final(step) and decide(self.world.observe()) != step:
-            return
-        self.log.append(f"  {step.reason}")
-        try:
-            self.world.apply(step)
-        except Conflict:
-            self.log.append("  conflict")
-            self.views[which] = self.world.observe()
-
     def operator_works(self) -> None:
         for _ in range(self.chance.randrange(12)):
             self.operator()
             if self.chance.random() < 0.4:
                 self.world.turn()
-
-    def turn(self) -> None:
-        self.world.turn()
-
-    def status(self) -> None:
-        seen = self.world.observe()
-        self.world.body["status"] = render(self.world.body, Outcome(seen, decide(seen)), "now")
 
     def status_is_wiped(self) -> None:
         self.world.body["status"] = {}
@@ -120,21 +91,9 @@ class Walk:
         for ordinal in self.chance.sample(there, len(there) // 2 + 1 if there else 0):
             self.world.wipe(ordinal)
 
-    def pod_dies(self) -> None:
-        if there := sorted(self.world.pods):
-            self.world.restart_pod(self.chance.choice(there))
-
     def volume_is_emptied(self) -> None:
         if there := sorted(self.world.pods.keys() & self.world.claims.keys()):
             self.world.wipe(self.chance.choice(there))
-
-    def volume_is_lost(self) -> None:
-        if there := sorted(self.world.pods):
-            self.world.empty(self.chance.choice(there))
-
-    def claim_is_deleted(self) -> None:
-        if there := sorted(self.world.claims):
-            self.world.claims[self.chance.choice(there)].deleting = True
 
     def log_is_damaged(self) -> None:
         there = [one for one, claim in sorted(self.world.claims.items()) if claim.data]
@@ -149,29 +108,13 @@ class Walk:
 
     def secret_is_lost(self) -> None:
         """Never together with the StatefulSet: then nothing would tell the version."""
-        if ("StatefulSet", "c") in self.world.objects:
+        if self.has("StatefulSet", "c"):
             if self.chance.random() < 0.8:
                 self.status()
             self.world.lose_secret()
 
-    def stateful_set_is_deleted(self) -> None:
-        if ("StatefulSet", "c") in self.world.objects and self.world.secret:
-            self.world.delete_stateful_set(with_pods=self.chance.random() < 0.5)
-
-    def stateful_set_is_scaled(self) -> None:
-        if ("StatefulSet", "c") in self.world.objects:
-            replicas = self.chance.randrange(7)
-            self.world.alter("StatefulSet", "c")["spec"]["replicas"] = replicas
-
-    def etcd_hangs(self) -> None:
-        if there := sorted(self.world.pods):
-            self.world.pods[self.chance.choice(there)].silent = self.chance.random() < 0.5
-
     def size_is_edited(self) -> None:
         self.world.edit(size=self.chance.choice((1, 2, 3, 4, 5)))
-
-    def version_is_edited(self) -> None:
-        self.world.edit(version=self.chance.choice(("3.5.33", "3.6.14", "3.7.3")))
 
     def tls_is_edited(self) -> None:
         self.world.edit(TLS=self.chance.choice((ON, OFF, BOTH)))
@@ -184,9 +127,6 @@ class Walk:
 
     def network(self) -> None:
         self.world.cut_off = self.chance.random() < 0.4
-
-    def scheduling(self) -> None:
-        self.world.stuck = {one for one in range(7) if self.chance.random() < 0.3}
 
     def calm_down(self) -> None:
         self.world.cut_off, self.world.stuck, self.world.job_runs = False, set(), True
@@ -213,7 +153,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.pod_dies: 2,
     Walk.volume_is_emptied: 0.7,
     Walk.volume_is_lost: 0.5,
-    Walk.claim_is_deleted: 0.6,
+    Walk.claim_is_deleted_under_a_pod: 0.6,
     Walk.log_is_damaged: 0.4,
     Walk.finalizers_keep_claims: 1,
     Walk.secret_is_lost: 1,

@@ -14,16 +14,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from worlds import Conflict, World, body, drive, is_write
+from walking import Walking
+from worlds import World, body, drive
 
 from etcd_stateful.membership import ledger
-from etcd_stateful.membership.irreversible import is_final
-from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.observed.members import Alarm
-from etcd_stateful.status.outcome import Outcome
-from etcd_stateful.status.rendering import render
 
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")
 """What a cluster may wait for for good, when all faults but lost volumes are over."""
@@ -32,58 +28,22 @@ WALKS = 110
 EVENTS = 60
 
 
-class Walk:
+class Walk(Walking[World]):
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        chance = random.Random(seed)
         storage = {"pod": {"emptyDir": {}}} if seed % 3 == 0 else {}
-        self.world = World(body(self.chance.choice([1, 2, 3, 3, 5]), **storage))
-        self.views: list[Observation] = [self.world.observe()] * 2
+        super().__init__(chance, World(body(chance.choice([1, 2, 3, 3, 5]), **storage)))
 
     def run(self) -> None:
         for _ in range(EVENTS):
             (event,) = self.chance.choices(list(LIKELY), weights=list(LIKELY.values()))
             event(self)
 
-    def operator(self) -> None:
-        """One of two operators looks, or acts on an earlier look."""
-        which = self.chance.randrange(2)
-        if self.chance.random() < 0.7:
-            self.views[which] = self.world.observe()
-        view = self.views[which]
-        step = decide(view)
-        if not is_write(step) or self.world.cluster.paused:
-            return
-        if is_final(step) and decide(self.world.observe()) != step:
-            return
-        try:
-            self.world.apply(step)
-        except Conflict:
-            self.views[which] = self.world.observe()
-
-    def turn(self) -> None:
-        self.world.turn()
-
-    def status(self) -> None:
-        seen = self.world.observe()
-        self.world.body["status"] = render(self.world.body, Outcome(seen, decide(seen)), "now")
-
-    def pod_dies(self) -> None:
-        if ordinal := self._one(self.world.pods):
-            self.world.restart_pod(ordinal - 1)
-
     def container_restarts_on_an_emptied_volume(self) -> None:
         if (ordinal := self._one(self.world.claims)) and ordinal - 1 in self.world.pods:
             self.world.claims[ordinal - 1].data = None
             if self.world.pods[ordinal - 1].where == "etcd":
                 self.world.run_start(ordinal - 1)
-
-    def volume_is_lost(self) -> None:
-        if ordinal := self._one(self.world.pods):
-            self.world.empty(ordinal - 1)
-
-    def claim_is_deleted_under_a_pod(self) -> None:
-        if ordinal := self._one(self.world.claims):
-            self.world.claims[ordinal - 1].deleting = True
 
     def log_is_damaged(self) -> None:
         if (ordinal := self._one(self.world.claims)) and self.world.data(ordinal - 1):
@@ -93,10 +53,6 @@ class Walk:
         etcd = self.world.etcd
         if etcd and len(etcd.voters) > 2 and not self.world.cut_off:
             etcd.remove(self.chance.choice(sorted(etcd.members)))
-
-    def etcd_hangs(self) -> None:
-        if ordinal := self._one(self.world.pods):
-            self.world.pods[ordinal - 1].silent = self.chance.random() < 0.5
 
     def volume_differs(self) -> None:
         """One member is corrupt, and etcd blames any of them."""
@@ -112,39 +68,22 @@ class Walk:
     def secret_is_lost(self) -> None:
         """Never together with the StatefulSet: then nothing would tell the version."""
         self.status()
-        if self._has("StatefulSet", "c"):
+        if self.has("StatefulSet", "c"):
             self.world.lose_secret()
-
-    def stateful_set_is_deleted(self) -> None:
-        if self._has("StatefulSet", "c") and self.world.secret:
-            self.world.delete_stateful_set(with_pods=self.chance.random() < 0.5)
-
-    def stateful_set_is_scaled(self) -> None:
-        if self._has("StatefulSet", "c"):
-            self.world.alter("StatefulSet", "c")["spec"]["replicas"] = self.chance.randrange(7)
 
     def service_is_altered(self) -> None:
         name = self.chance.choice(["c", "c-client"])
-        if self._has("Service", name):
+        if self.has("Service", name):
             self.world.alter("Service", name)["spec"]["selector"]["x"] = "y"
 
     def size_is_edited(self) -> None:
         self.world.edit(size=self.chance.randint(1, 7))
-
-    def version_is_edited(self) -> None:
-        self.world.edit(version=self.chance.choice(["3.5.33", "3.6.14", "3.7.3"]))
 
     def pause(self) -> None:
         self.world.edit(paused=self.chance.random() < 0.5)
 
     def network(self) -> None:
         self.world.cut_off = self.chance.random() < 0.5
-
-    def scheduling(self) -> None:
-        self.world.stuck = {one for one in range(7) if self.chance.random() < 0.3}
-
-    def _has(self, kind: str, name: str) -> bool:
-        return (kind, name) in self.world.objects
 
     def _one(self, ordinals: dict[int, object]) -> int:
         """An ordinal plus one; 0 if there is none."""

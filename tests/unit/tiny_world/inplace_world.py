@@ -93,7 +93,10 @@ class InPlaceWorld(RestoreWorld):
     def _apply_child(self, step: ApplyChild) -> None:
         if step.kind == "StatefulSet" and self.secret and (taking := self.record.successor):
             wanted: Any = step.manifest["spec"]
-            rule(wanted["replicas"] <= taking.ordinal, "I8", "a pod on the successor's volume")
+            live = self.objects.get(("StatefulSet", step.name), {"spec": {"replicas": 0}})
+            # Somebody may have scaled it. Without a quorum nothing may lower the replicas (I5).
+            most = max(taking.ordinal, live["spec"]["replicas"])
+            rule(wanted["replicas"] <= most, "I8", "a pod on the successor's volume")
         if step.kind != "PersistentVolumeClaim" or not self.in_place:
             super()._apply_child(step)
             return

@@ -46,6 +46,8 @@ class RecoveryWorld(World):
         self.ended: dict[tuple[int, int], dict[int, Member]] = {}
         """By cluster ID and epoch: the member list that a recovery has ended, which the volumes of
         that epoch still have in their logs."""
+        self.begun_epochs: dict[int, int] = {}
+        """By cluster ID: the epoch of the member list in `etcds`, once a recovery has begun one."""
         self.job: Job | None = None
         self.job_runs = True
         self.told_cluster = 0
@@ -246,12 +248,14 @@ class RecoveryWorld(World):
             self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
             return
         claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
-        etcd = self.etcds[claim.data.cluster_id]
+        etcd = self.etcds[of]
         etcd.minor = claim.data.storage
-        member_id = claim.data.member_id
-        if self.epochs[claim.uid] != job.epoch:
-            self.ended[claim.data.cluster_id, self.epochs[claim.uid]] = dict(etcd.members)
-        urls = etcd.members[member_id].peer_urls
+        member_id, epoch = claim.data.member_id, self.epochs[claim.uid]
+        # After a recovery with another survivor, the volume still has the list of before that.
+        urls = self.ended.get((of, epoch), etcd.members)[member_id].peer_urls
+        if epoch != job.epoch:
+            self.ended[of, self.begun_epochs.get(of, epoch)] = dict(etcd.members)
+            self.begun_epochs[of] = job.epoch
         etcd.members.clear()
         etcd.members[member_id] = Member(member_id, job.survivor, urls, learner=False)
         self.epochs[claim.uid] = job.epoch

@@ -196,9 +196,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         "records/bootstrap.py",
-        "return replace(record, epoch=record.epoch + 1, survivor=survivor)",
+        "return replace(record, epoch=record.next_epoch, survivor=survivor)",
         "return replace(record, survivor=survivor)",
         "F15: what was recovered goes on beside volumes of before it",
+    ),
+    Mutant(
+        "membership/remembered.py",
+        "    return begun if begun > epoch else 0\n",
+        "    return 0\n",
+        "a recovery begins the epoch of one that is off the record and whose pod waits",
     ),
     Mutant(
         "manifests/services.py",

@@ -86,7 +86,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TAKEOVER,
-        "        epoch=record.epoch + 1,\n        token=",
+        "        epoch=record.next_epoch,\n        token=",
         "        epoch=record.epoch,\n        token=",
         "volumes of before are not kept out by their epoch",
     ),

@@ -307,8 +307,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "before=_version_before(seen, version), untried",
-        "untried",
+        "        before=_version_before(seen, version),\n",
+        "",
         "with the Secret the way back from a broken image is lost",
     ),
     Mutant(

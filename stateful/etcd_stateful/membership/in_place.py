@@ -96,7 +96,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
     taking = successor(
         cluster_uid=seen.cluster.uid,
         restore=restore.uid,
-        epoch=record.epoch + 1,
+        epoch=record.next_epoch,
         first=(naming.pod(seen.cluster.name, ordinal), seen.cluster.peer_url(ordinal)),
         bump=bump(live, record.bump),
         raised_by=raised_by(live, record.bump, found.revision),

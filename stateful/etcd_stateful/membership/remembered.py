@@ -29,7 +29,12 @@ def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
     version = known or seen.last_version or seen.cluster.version
     uid, links = seen.cluster.uid, seen.cluster.links
     taken_on = records.adopted(uid, cluster_id, str(version), size, epoch=epoch, links=links)
-    return replace(taken_on, before=_version_before(seen, version), untried=known is None)
+    return replace(
+        taken_on,
+        before=_version_before(seen, version),
+        untried=known is None,
+        begun=_begun(seen, epoch),
+    )
 
 
 def cluster_ids(seen: Observation) -> set[int]:
@@ -47,8 +52,7 @@ def cluster_ids(seen: Observation) -> set[int]:
 def _not_ended(seen: Observation) -> set[int]:
     """The cluster IDs on our claims whose epoch has not ended, by what the StatefulSet's pods
     expect."""
-    live = seen.stateful_set
-    epoch = epoch_in(live["spec"]["template"]["spec"]) if live else None
+    epoch = _expected_epoch(seen)
     held = (claim.own_record for claim in seen.claims if not claim.deleting)
     ours = (one for one in held if one and one.cluster_uid == seen.cluster.uid)
     return {one.cluster_id for one in ours if epoch is not None and one.epoch >= epoch}
@@ -98,6 +102,19 @@ def _epoch(seen: Observation, cluster_id: int) -> int:
     held = [claim.record for claim in seen.claims if claim.record]
     epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
     return max(epochs, default=records.FIRST_EPOCH)
+
+
+def _expected_epoch(seen: Observation) -> int | None:
+    """The epoch that pods of the live StatefulSet expect on their volumes; None if unknown."""
+    live = seen.stateful_set
+    return epoch_in(live["spec"]["template"]["spec"]) if live else None
+
+
+def _begun(seen: Observation, epoch: int) -> int:
+    """The epoch of the StatefulSet, if it is above that of the claims: a recovery has begun it, and
+    perhaps raised the epoch of a volume, whose claim would have been recorded after that."""
+    begun = _expected_epoch(seen) or 0
+    return begun if begun > epoch else 0
 
 
 def _version_in_objects(seen: Observation) -> Version | None:

@@ -15,7 +15,7 @@ def successor_record(record: Bootstrap, taking: Successor) -> Bootstrap:
     first = FirstMember(taking.name, taking.peer_url, taking.member_id)
     return replace(
         record,
-        epoch=record.epoch + 1,
+        epoch=record.next_epoch,
         token=taking.token,
         members=(first,),
         cluster_id=taking.cluster_id,
@@ -48,6 +48,6 @@ def member_record(record: Bootstrap, taking: Successor, claim_uid: str) -> Membe
         claim_uid=claim_uid,
         member_id=taking.member_id,
         cluster_id=taking.cluster_id,
-        epoch=record.epoch + 1,
+        epoch=record.next_epoch,
         peer_scheme=record.links.levels.peer_scheme,
     )

@@ -61,6 +61,9 @@ class Bootstrap:
     """The number of ordinals, once it is no longer the number of first members (I5)."""
 
     epoch: int = FIRST_EPOCH
+    begun: int = 0
+    """The highest epoch that other objects still named when this record was rebuilt: a volume may
+    be of it, although no record tells of what began it. 0 if that is not known."""
     survivor: str = ""
     """The survivor of this epoch's recovery, until that recovery is over."""
 
@@ -89,6 +92,11 @@ class Bootstrap:
     """The links that the cluster has now. A record without them is from before there was TLS."""
 
     accounts: Accounts = NO_ACCOUNTS
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that a recovery or a restore in place begins; no volume is of it yet."""
+        return max(self.epoch, self.begun) + 1
 
     @property
     def initial_cluster(self) -> str:
@@ -177,7 +185,7 @@ def issue(record: Bootstrap, tickets: Mapping[int, str]) -> Bootstrap:
 def recovering(record: Bootstrap, survivor: str) -> Bootstrap:
     """The record with the next epoch: no volume may run until the Job has prepared the
     survivor's."""
-    return replace(record, epoch=record.epoch + 1, survivor=survivor)
+    return replace(record, epoch=record.next_epoch, survivor=survivor)
 
 
 def recovered(record: Bootstrap, size: int) -> Bootstrap:

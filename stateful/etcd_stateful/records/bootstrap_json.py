@@ -67,6 +67,7 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
         "restoredBy": record.restored_by,
         "untried": record.untried,
         "crossed": record.crossed,
+        "begun": record.begun,
     }
     return {key: value for key, value in said.items() if value}
 
@@ -94,6 +95,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             untried=truth(raw.get("untried", False)),
             size=whole(raw["size"]),
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
+            begun=whole(raw.get("begun", 0)),
             survivor=str(raw.get("survivor", "")),
             declined=truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,

@@ -112,7 +112,7 @@ def i7_epoch(state: State, step: steps.WriteBootstrap) -> str:
     asked = _word(state)
     if asked is None or new.survivor != asked.survivor:
         return "an epoch without a human's word"
-    if new.epoch != old.epoch + 1:
+    if new.epoch != old.next_epoch:
         return f"from epoch {old.epoch} to {new.epoch}"
     if any(pod is not None for pod in state.pods):
         return "an epoch ends while there are pods of it"

@@ -86,6 +86,24 @@ class TestVolumeAheadOfTheRecord:
         refused = in_place_request.why_not(waiting(seen, 1, self.AHEAD))
         assert "request that recovery again or, if you do not need its data, delete" in refused
 
+    def test_while_its_pod_could_not_be_scheduled_another_recovery_began_its_epoch(self) -> None:
+        """Nothing reports the volume then. But the StatefulSet has the epoch before any volume."""
+        world = lost(5, gone=(0, 2, 4))
+        world.ask(1)
+        world.apply(until(world, "CreateJob"))
+        world.turn()
+        assert world.epoch_on(1) == 2
+        world.lose_secret()
+        world.take_back()
+        world.stuck = {1}
+        drive(world, idle=3)
+        assert world.record.epoch == 1
+        world.ask(3)
+
+        drive(world, idle=3)
+
+        assert world.epoch_on(3) == 3
+
 
 class TestWhenTheSurvivorStarts:
     def test_the_survivor_is_waited_for_until_it_leads_itself(self) -> None:

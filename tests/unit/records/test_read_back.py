@@ -65,6 +65,14 @@ class TestBootstrap:
         assert load_bootstrap(dump_bootstrap(record)) == record
         assert "untried" not in dump_bootstrap(FIRST)
 
+    def test_a_rebuilt_record_remembers_a_later_epoch_that_was_begun(self) -> None:
+        record = replace(records.adopted("uid", 0xBB, "3.7.3", 5, epoch=2), begun=4)
+
+        assert load_bootstrap(dump_bootstrap(record)) == record
+        assert records.recovering(record, "c-1").epoch == 5
+        assert records.recovering(replace(record, begun=0), "c-1").epoch == 3
+        assert "begun" not in dump_bootstrap(FIRST)
+
     def test_members_are_found_by_name(self) -> None:
         assert FIRST.member("c-1") == FIRST.members[1]
         assert FIRST.member("c-3") is None

@@ -176,7 +176,7 @@ class InPlaceWorld(RestoreWorld):
         rule(self._word(), "I7", "another cluster without a human's word")
         rule(self._is_filled(), "I11", "another cluster without data")
         rule(not self.pods, "I3", f"an epoch that ends while {sorted(self.pods)} run in it")
-        rule(new.epoch == old.epoch + 1, "I7", "not the next epoch")
+        self.check_next_epoch(old, new)
         rule(new.issued == old.issued and new.latched, "I3", "the ledger forgot a ticket")
         rule(new.bump > self.revision, "restore", "time goes back for watchers")
 

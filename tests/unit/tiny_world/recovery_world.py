@@ -169,9 +169,16 @@ class RecoveryWorld(World):
             old.epoch,
         )
         rule(word, "I7", "an epoch without a human's word")
-        rule(new.epoch == old.epoch + 1, "I7", "not the next epoch")
+        self.check_next_epoch(old, new)
         rule(not self.pods and not self.strangers, "I3", "an epoch that ends while pods run in it")
         rule(replace(new, epoch=old.epoch, survivor=old.survivor) == old, "I7", "more than that")
+
+    def check_next_epoch(self, old: Bootstrap, new: Bootstrap) -> None:
+        rule(new.epoch == max(old.epoch, old.begun) + 1, "I7", "not the next epoch")
+        own = {naming.ordinal_of("c", new.survivor), old.successor and old.successor.ordinal}
+        ours = (one for one, data in self.volumes() if data.cluster_uid == new.cluster_uid)
+        ahead = [one for one in ours if self.epoch_on(one) >= new.epoch and one not in own]
+        rule(not ahead, "I7", f"an epoch that the volumes at {ahead} have already")
 
     def _may_end(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
         ordinal = naming.ordinal_of("c", old.survivor)

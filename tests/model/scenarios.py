@@ -97,7 +97,7 @@ BEHIND: Final = (
 )
 """Of five members two are left, and the lower one of them lacks the last writes."""
 RECOVERING: Final = tuple(faults_recovery.FAULTS)
-RECOVER: Final = ("recover offered",)
+RECOVER: Final = ("recover told",)
 WORDS: Final = (*RECOVER, "recover 1", "recover 0", '{"recovery": null}')
 
 QUICK: Final[tuple[Scenario, ...]] = (

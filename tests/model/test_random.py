@@ -88,7 +88,7 @@ class Lives(RuleBasedStateMachine):
     def edit(self, fields: str) -> None:
         self._do(f"edit {fields}")
 
-    @rule(words=st.sampled_from(("offered", "0", "1", "2 fenced 1")))
+    @rule(words=st.sampled_from(("told", "0", "1", "2 fenced 1")))
     def recover(self, words: str) -> None:
         self._do(f"recover {words}")
 

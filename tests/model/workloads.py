@@ -51,7 +51,7 @@ def _recovered(name: str, *events: tuple[str, str]) -> Workload:
 
 LOST: Final = "0 DeletePod"
 """Waits for no write at all."""
-RECOVER: Final = ("", "recover offered")
+RECOVER: Final = ("", "recover told")
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
     Workload("create 1", {"size": 1}, settled=False),

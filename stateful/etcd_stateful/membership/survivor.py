@@ -7,7 +7,6 @@ a member without a leader may raise it by itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from etcd_stateful import naming
@@ -122,21 +121,19 @@ def candidates(seen: Observation) -> list[Seat]:
 
 
 def ways_out(seen: Observation) -> str:
-    """How the user can get the cluster back, with the text for `spec.recovery`."""
+    """How the user can get the cluster back. The choice of a survivor is theirs: none is proposed,
+    but how far each candidate is."""
     if not seen.cluster.durable:
         return _with_empty_dir(seen)
     usable = candidates(seen)
     if not usable:
         return _without_any_data(seen)
-    best = usable[0]
     record = recorded(seen)
-    text = json.dumps(
-        {"survivor": best.name, "clusterID": to_hex(record.cluster_id), "epoch": record.epoch}
-    )
     return (
         "Give the lost members their volumes back; or restore a backup; or continue with the data "
-        f"of one member, and lose what only others have: spec.recovery: {text}. "
-        f"{_choice(usable)}"
+        "of one member, and lose what only others have: set spec.recovery (docs/recovery.md), with "
+        f'clusterID "{to_hex(record.cluster_id)}", epoch {record.epoch} and the survivor that you '
+        f"choose. {_choice(usable)}"
     )
 
 

@@ -7,7 +7,7 @@ world               controllers, kubelets and etcd make one move
 elect 2             the voters elect ordinal 2
 fault pod_deleted 2 a fault, or the end of a passing one; see `faults`
 edit {"size": 5}    the spec is edited
-recover offered     spec.recovery is copied from what the status offers
+recover told        spec.recovery is written by what the status tells, with its first candidate
 recover 1 fenced 2  spec.recovery is written by a human, from other fields of the status
 heal                passing faults end
 rest                everything continues without faults until it is at rest
@@ -16,6 +16,7 @@ rest                everything continues without faults until it is at rest
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,6 +31,10 @@ from model.world.moves import Broken, candidates, elect, heal, next_move
 from model.world.seen import Planner
 from model.world.state import NONE, Member, State, content_of, up_voters
 from model.world.writes import apply, is_write
+
+_CANDIDATE: Final = re.compile(
+    r'clusterID "(\w+)", epoch (\d+) and the survivor that you choose\. (?:Of )?(\S+)'
+)
 
 LONGEST = 400
 """Within this many steps a cluster must be at rest once faults are over. None needs as many."""
@@ -103,23 +108,24 @@ def edit(state: State, fields: str) -> State | None:
 
 
 def recover(state: State, words: str, planner: Planner) -> State | None:
-    asked = _offered(state, planner) if words == "offered" else _made_up(state, words)
+    asked = _told(state, planner) if words == "told" else _made_up(state, words)
     return edit(state, json.dumps({"recovery": asked})) if asked else None
 
 
-def _offered(state: State, planner: Planner) -> dict[str, Any] | None:
-    """The recovery that the status offers. No member that answers may be a better survivor."""
+def _told(state: State, planner: Planner) -> dict[str, Any] | None:
+    """What a human writes after reading the status. No member that answers may be a better survivor
+    than the first candidate there."""
     step = planner(state)
     message = step.message if isinstance(step, Hold) else ""
-    _, there, rest = message.partition("spec.recovery: ")
-    if not there or not rest.startswith("{"):
+    found = _CANDIDATE.search(message)
+    if found is None:
         return None
-    asked: dict[str, Any] = json.JSONDecoder().raw_decode(rest)[0]
-    content = content_of(state, tables.ordinal_of(asked["survivor"]))
+    cluster_id, epoch, survivor = found.groups()
+    content = content_of(state, tables.ordinal_of(survivor))
     others = (content_of(state, one.ordinal) for one in up_voters(state) if _stays(state, one))
     if not (content and content.has) and any(one and one.has for one in others):
-        raise Broken(f"offer: {asked['survivor']} lacks what another member has")
-    return asked
+        raise Broken(f"told: {survivor} lacks what another member has")
+    return {"survivor": survivor, "clusterID": cluster_id, "epoch": int(epoch)}
 
 
 def _stays(state: State, member: Member) -> bool:

@@ -9,7 +9,6 @@ against the rules. Once the faults are over, the cluster must come to rest and s
 from __future__ import annotations
 
 import functools
-import json
 import os
 import random
 import re
@@ -17,6 +16,7 @@ from collections.abc import Callable
 
 import pytest
 from day_world import DayWorld
+from recovery_world import recovery_in
 from walking import Walking
 from world_switch import BOTH, OFF, ON
 from worlds import drive
@@ -28,9 +28,6 @@ WALKS = int(os.environ.get("WALKS", FEW))
 """`make verify` sets it: a thousand find more."""
 
 EVENTS = 70
-OFFERED = re.compile(r"spec\.recovery: (\{[^}]*\})")
-"""The recovery that a message offers."""
-
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it")
 """What a cluster may wait for for good, once all faults but lost volumes and kept claims are
 over."""
@@ -197,11 +194,11 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -
 
 
 def follow(world: DayWorld, rest: Hold) -> None:
-    """Does what the message offers, which must lead on. A refused request is mended first."""
-    offered = OFFERED.search(rest.message)
-    if rest.reason != "QuorumLost" or offered is None:
+    """Does what the message says, which must lead on. A refused request is mended first."""
+    told = recovery_in(rest.message)
+    if rest.reason != "QuorumLost" or told is None:
         return
-    world.edit(recovery=json.loads(offered[1]))
+    world.edit(recovery=told)
     assert drive(world, idle=14, limit=700) != rest
 
 

@@ -18,13 +18,13 @@ Json = dict[str, Any]
 PLAINTEXT: Json = {"peer": "Plaintext", "client": "Plaintext"}
 
 
-def ours(name: str, size: int = 3, *, tls: bool = False) -> Json:
+def ours(name: str, size: int = 3, *, tls: bool = False, **spec: Any) -> Json:
     """The EtcdCluster that is measured. It has no TLS beside the baseline, which has none."""
     return {
         "apiVersion": "etcd.database.coreos.com/v1beta2",
         "kind": "EtcdCluster",
         "metadata": {"name": name},
-        "spec": {"size": size} | ({} if tls else {"TLS": PLAINTEXT}),
+        "spec": {"size": size} | ({} if tls else {"TLS": PLAINTEXT}) | spec,
     }
 
 
@@ -44,13 +44,14 @@ def service(name: str) -> Json:
     }
 
 
-def bare(name: str, namespace: str, size: int = 3, *, gated: bool = False) -> Json:
+def bare(name: str, namespace: str, size: int = 3, *, gated: bool = False, **spec: Any) -> Json:
     """The website's StatefulSet: all pods start at once, with `initial-cluster-state: new`.
 
     Args:
         gated: adds an init container that ends at once, to measure the cost of any init container.
+        spec: what an EtcdCluster would say of the version.
     """
-    rendered = _rendered(name, namespace, size)
+    rendered = _rendered(name, namespace, size, **spec)
     pod = rendered["spec"]["template"]["spec"]
     etcd = next(one for one in pod["containers"] if one["name"] == "etcd")
     container = {
@@ -115,7 +116,7 @@ def _arguments(name: str, namespace: str, size: int) -> list[str]:
     ]
 
 
-def _rendered(name: str, namespace: str, size: int) -> Json:
-    body = ours(name, size)
+def _rendered(name: str, namespace: str, size: int, **spec: Any) -> Json:
+    body = ours(name, size, **spec)
     body["metadata"] |= {"namespace": namespace, "uid": "none", "generation": 1}
     return stateful_set(parse_cluster(body), replicas=size, operator_image="none")

@@ -23,10 +23,10 @@ HEALTH_SECONDS = 6.0
 
 
 @contextmanager
-def running(bench: Bench, size: int) -> Iterator[ByHand]:
+def running(bench: Bench, size: int, **spec: Any) -> Iterator[ByHand]:
     with bench.namespace() as namespace:
         bench.kube.create(SERVICES, bare.service(NAME), namespace)
-        bench.kube.create(STATEFUL_SETS, bare.bare(NAME, namespace, size), namespace)
+        bench.kube.create(STATEFUL_SETS, bare.bare(NAME, namespace, size, **spec), namespace)
         hand = ByHand(bench, namespace, bench.timeline(namespace), size)
         hand.all_ready(time.monotonic())
         yield hand
@@ -90,11 +90,17 @@ class ByHand:
         self.replace(1)
         return took
 
-    def roll(self) -> float:
-        """`kubectl rollout restart`: the StatefulSet's own rolling update, one pod at a time."""
+    def leader(self) -> int:
+        return next(one for one in range(self.size) if self._member(one).status()["leads"])
+
+    def roll(self, image: str = "") -> float:
+        """`kubectl rollout restart` or `kubectl set image`: the StatefulSet's own rolling update,
+        one pod at a time."""
         old = {pod["metadata"]["uid"] for pod in self.timeline.pods()}
         start = time.monotonic()
-        again = {"metadata": {"annotations": {"restarted": secrets.token_hex(3)}}}
+        again: Json = {"metadata": {"annotations": {"restarted": secrets.token_hex(3)}}}
+        if image:
+            again["spec"] = {"containers": [{"name": "etcd", "image": image}]}
         self._patch({"spec": {"updateStrategy": {"type": "RollingUpdate"}, "template": again}})
         self.timeline.until(
             "all are new",

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import by_hand
-from bare import PLAINTEXT
+from bare import PLAINTEXT, bare
 from by_hand import ByHand, lose
 from harness.api import PODS, STATEFUL_SETS
 from harness.clusters import Cluster, is_ready
@@ -52,7 +52,8 @@ class Operations:
     def measure(self) -> Json:
         with self._ours(TLS=PLAINTEXT) as ours, by_hand.running(self.bench, SIZE) as hand:
             found = self._side_by_side(ours, hand)
-        return found | {"under load": self._under_load(3 * found["pod_cycle_seconds"] + 3)}
+        loaded = self._under_load(3 * found["pod_cycle_seconds"] + 3)
+        return found | {"under load": loaded, "upgrade by hand": self._upgrade_by_hand()}
 
     def _side_by_side(self, ours: Ours, hand: ByHand) -> Json:
         stages: list[dict[str, tuple[int, Operation, Operation | None]]] = [
@@ -73,7 +74,13 @@ class Operations:
                     lambda: hand.replace(1),
                 ),
             },
-            {"lost volume of the leader": (SIZE, lambda: ours.replace(ours.leader()), None)},
+            {
+                "lost volume of the leader": (
+                    SIZE,
+                    lambda: ours.replace(ours.leader()),
+                    lambda: hand.replace(hand.leader()),
+                )
+            },
         ]
         took: dict[str, tuple[list[float], list[float]]] = {}
         for stage in stages:
@@ -148,6 +155,16 @@ class Operations:
             }
         return found
 
+    def _upgrade_by_hand(self) -> Json:
+        """Without load: the clients of the load know only clusters of the operator."""
+        times = []
+        for run in range(self.runs):
+            with by_hand.running(self.bench, SIZE, version=OLDER) as hand:
+                time.sleep(by_hand.HEALTH_SECONDS)
+                times.append(round(hand.roll(image_of(NEWER)), 2))
+            say(f"  upgrade {OLDER} -> {NEWER} by hand {run + 1}/{self.runs}: {times[-1]} s")
+        return summary(times)
+
 
 class Ours:
     """A cluster of the operator: operations of a user on it, and how long they take."""
@@ -207,6 +224,11 @@ class Ours:
         start = time.monotonic()
         self.cluster.change(**spec)
         return start
+
+
+def image_of(version: str) -> str:
+    spec = bare(NAME, "any", version=version)["spec"]["template"]["spec"]
+    return str(spec["containers"][0]["image"])
 
 
 def summary(seconds: list[float]) -> Json:

@@ -11,6 +11,7 @@ from harness.clusters import Cluster, is_ready
 from harness.damage import give_back, take_away, volume_of
 from harness.load import under_load
 from harness.membership import settles
+from harness.operator import Operator
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
@@ -88,6 +89,33 @@ def test_a_version_two_minors_away_is_refused_and_the_path_to_it_named(
     settles(said, 1)
     settles(unsaid, 1)
     assert unsaid.member(0).status()["version"] == runs
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(240)
+def test_a_jump_that_admission_cannot_see_is_held_until_the_spec_is_corrected(
+    place: Place, operator: Operator
+):
+    """The spec named no version, and the status was lost while the operator was away."""
+    place.operator_may_restart = True
+    cluster = place.declare(size=1, version="3.5.35").comes_up()
+    cluster.change(version=None)
+    cluster.comes_up()
+    pods = cluster.pod_uids()
+    operator.scale(0)
+    try:
+        lost = dict.fromkeys(cluster.status())
+        place.kube.patch(CLUSTERS, place.namespace, "etcd", {"status": lost}, subresource="status")
+        cluster.change(version="3.7.3")
+    finally:
+        operator.scale(1)
+
+    cluster.holds("VersionJump", "runs etcd 3.5.35", "set spec.version to a 3.6 first")
+    assert cluster.pod_uids() == pods
+
+    cluster.change(version="3.5.35")
+    settles(cluster, 1)
+    assert cluster.pod_uids() == pods
 
 
 @pytest.mark.verify

@@ -10,6 +10,7 @@ import pytest
 from harness.api import CLAIMS, PODS
 from harness.clusters import Cluster, is_ready, is_waiting_in_start
 from harness.damage import empty_for_now, give_back, take_away, volume_of
+from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -25,27 +26,26 @@ def test_two_emptied_volumes_are_reported_and_their_return_restores_the_quorum(
 ):
     """As when an empty folder was mounted by mistake, and later the right one."""
     cluster = place.declare(size=3).comes_up()
-    cluster.client.put("before", "kept")
     before = cluster.client.members()
     kept = what_must_stay(cluster)
     volumes = [volume_of(cluster, ordinal) for ordinal in (1, 2)]
 
-    for volume in volumes:
-        empty_for_now(volume)
-    kill_pods(cluster, 1, 2)
+    with under_load(cluster):
+        for volume in volumes:
+            empty_for_now(volume)
+        kill_pods(cluster, 1, 2)
 
-    said = cluster.holds("QuorumLost", "etcd-1", "etcd-2", "empty", seconds=SAYS_SECONDS)
-    assert all(word in said["message"] for word in ("volumes back", "restore"))
-    is_not_available(cluster)
-    assert cluster.condition("Degraded")["status"] == "True"
-    steadily("nothing is touched", lambda: what_must_stay(cluster), lambda now: now == kept, 8)
+        said = cluster.holds("QuorumLost", "etcd-1", "etcd-2", "empty", seconds=SAYS_SECONDS)
+        assert all(word in said["message"] for word in ("volumes back", "restore"))
+        is_not_available(cluster)
+        assert cluster.condition("Degraded")["status"] == "True"
+        steadily("nothing is touched", lambda: what_must_stay(cluster), lambda now: now == kept, 8)
 
-    for volume in volumes:
-        give_back(volume)
-    kill_pods(cluster, 1, 2)
-    settles(cluster, 3, HEALS_SECONDS)
+        for volume in volumes:
+            give_back(volume)
+        kill_pods(cluster, 1, 2)
+        settles(cluster, 3, HEALS_SECONDS)
     assert cluster.client.members() == before
-    assert cluster.client.get("before") == "kept"
 
 
 @pytest.mark.verify
@@ -81,57 +81,55 @@ def test_two_deleted_claims_are_reported_and_nothing_else_is_done(place: Place):
 def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local_node: None):
     """Down is not lost, however many are down."""
     cluster = place.declare(size=3).comes_up()
-    cluster.client.put("before", "kept")
     before = cluster.client.members()
     kept = what_must_stay(cluster)
     volumes = [volume_of(cluster, ordinal) for ordinal in (0, 1)]
 
-    for volume in volumes:
-        take_away(volume)
-    kill_pods(cluster, 0, 1)
+    with under_load(cluster):
+        for volume in volumes:
+            take_away(volume)
+        kill_pods(cluster, 0, 1)
 
-    eventually(
-        "it is said who is missing",
-        lambda: cluster.condition("Available"),
-        lambda found: (
-            found["status"] == "False"
-            and all(name in found["message"] for name in ("etcd-0", "etcd-1"))
-        ),
-        seconds=SAYS_SECONDS,
-    )
-    steadily("nothing is touched", lambda: what_must_stay(cluster), lambda now: now == kept, 8)
+        eventually(
+            "it is said who is missing",
+            lambda: cluster.condition("Available"),
+            lambda found: (
+                found["status"] == "False"
+                and all(name in found["message"] for name in ("etcd-0", "etcd-1"))
+            ),
+            seconds=SAYS_SECONDS,
+        )
+        steadily("nothing is touched", lambda: what_must_stay(cluster), lambda now: now == kept, 8)
 
-    for volume in volumes:
-        give_back(volume)
-    kill_pods(cluster, 0, 1)
-    settles(cluster, 3, HEALS_SECONDS)
+        for volume in volumes:
+            give_back(volume)
+        kill_pods(cluster, 0, 1)
+        settles(cluster, 3, HEALS_SECONDS)
     assert cluster.client.members() == before
-    assert cluster.client.get("before") == "kept"
 
 
 @pytest.mark.verify
 def test_a_corrected_spec_reaches_the_pods_without_a_quorum(place: Place):
     """With a node selector that matches no node, the pods wait for a corrected spec."""
     cluster = place.declare(size=3).comes_up()
-    cluster.client.put("before", "kept")
     before = cluster.client.members()
-    cluster.change(pod={"nodeSelector": {"no-such": "node"}})
-    eventually("the first waits", lambda: len(unready(cluster)) == 1, seconds=40)
-    steadily("only the first", lambda: len(unready(cluster)), lambda count: count == 1, 4)
-    kill_pods(cluster, 0, 1, 2)
-    eventually("all wait", lambda: len(unready(cluster)) == 3, seconds=20)
-    eventually(
-        "it is said why",
-        lambda: cluster.condition("Available"),
-        lambda found: found["status"] == "False" and "cannot be scheduled" in found["message"],
-        seconds=30,
-    )
+    with under_load(cluster):
+        cluster.change(pod={"nodeSelector": {"no-such": "node"}})
+        eventually("the first waits", lambda: len(unready(cluster)) == 1, seconds=40)
+        steadily("only the first", lambda: len(unready(cluster)), lambda count: count == 1, 4)
+        kill_pods(cluster, 0, 1, 2)
+        eventually("all wait", lambda: len(unready(cluster)) == 3, seconds=20)
+        eventually(
+            "it is said why",
+            lambda: cluster.condition("Available"),
+            lambda found: found["status"] == "False" and "cannot be scheduled" in found["message"],
+            seconds=30,
+        )
 
-    cluster.change(pod={"nodeSelector": None})
+        cluster.change(pod={"nodeSelector": None})
 
-    settles(cluster, 3, 90)
+        settles(cluster, 3, 90)
     assert cluster.client.members() == before
-    assert cluster.client.get("before") == "kept"
 
 
 def is_not_available(cluster: Cluster) -> None:

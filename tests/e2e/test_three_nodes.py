@@ -169,6 +169,8 @@ def test_the_member_of_a_node_that_is_gone_for_good_is_replaced(
     ordinal, node = expendable(place, cluster)
     name = f"etcd-{ordinal}"
     place.may_lose.add(f"data-{name}")
+    if not claim_deleted:
+        cluster.is_led_by(ordinal)
 
     with under_load(cluster) as load:
         machines.power_off(node)

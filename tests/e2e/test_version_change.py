@@ -20,6 +20,7 @@ PULL_SECONDS = 60
     "versions",
     [
         pytest.param(("3.5.35", "3.6.16", "3.7.3"), marks=pytest.mark.verify, id="up-two-minors"),
+        pytest.param(("3.5.35", "3.6.16", "3.5.35"), marks=pytest.mark.verify, id="back-to-3.5"),
         pytest.param(("3.6.16", "3.7.3", "3.6.16"), id="up-and-down-again"),
     ],
 )

@@ -79,7 +79,8 @@ def _plan(outcome: Outcome) -> str:
     if outcome.failure:
         return f"retry: {outcome.failure}"[:1024]
     if isinstance(outcome.step, Hold):
-        return f"nothing until a human acts ({outcome.step.reason})"
+        why, _, _ = outcome.step.message.partition(". ")
+        return f"nothing until a human acts ({outcome.step.reason}): {why}"[:1024]
     return outcome.words or "nothing to do"
 
 

@@ -149,8 +149,12 @@ class TestPlan:
 
     def test_that_a_human_has_to_act(self) -> None:
         world = formed(3).remake("new-uid")
+        claims = "data-c-0, data-c-1, data-c-2"
+        whose = "a deleted cluster of this name (UID 4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11)"
 
-        assert status(world)["plan"] == "nothing until a human acts (RetainedClaims)"
+        assert status(world)["plan"] == (
+            f"nothing until a human acts (RetainedClaims): claims {claims} hold the data of {whose}"
+        )
 
     def test_that_a_write_was_refused(self) -> None:
         found = status(World(body(3)), failure="x" * 5000)

@@ -225,13 +225,15 @@ def i5_replicas(state: State, step: steps.ApplyChild) -> str:
         return ""
     spec: Any = step.manifest["spec"]
     wanted = spec["replicas"]
+    before = tables.objects[state.sts].replicas if state.sts != NONE else 0
+    if wanted == before:
+        return ""
     members = rules_recovery.members(state)
     if state.sts == NONE:
         # The StatefulSet is recreated, maybe without a member list: only members with data matter.
         members = tuple(one for one in members if content_of(state, one.ordinal))
     if beyond := [one.ordinal for one in members if one.ordinal >= wanted]:
         return f"{wanted} replicas, and ordinals {beyond} are members"
-    before = tables.objects[state.sts].replicas if state.sts != NONE else 0
     if wanted < before and not has_quorum(state):
         return f"from {before} to {wanted} without a quorum"
     return ""

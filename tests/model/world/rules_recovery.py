@@ -53,12 +53,17 @@ def excused(state: State, step: object) -> bool:
 
 
 def members(state: State) -> tuple[Member, ...]:
-    """The members; only the survivor in a new epoch in which nothing has run yet."""
+    """The members; only the survivor in a new epoch in which nothing has run yet. If the Secret is
+    lost, the volumes tell the epoch."""
     record, every = _record(state), state.etcd.members if state.etcd else ()
-    if record is None or state.etcd is None or record.epoch == state.etcd.epoch:
+    if state.etcd is None:
         return every
-    found = [(one, content_of(state, one.ordinal)) for one in every]
-    return tuple(one for one, content in found if content and content.epoch == record.epoch)
+    found = [(one, content) for one in every if (content := content_of(state, one.ordinal))]
+    newest = max((content.epoch for _, content in found), default=state.etcd.epoch)
+    epoch = record.epoch if record else newest
+    if epoch == state.etcd.epoch:
+        return every
+    return tuple(one for one, content in found if content.epoch == epoch)
 
 
 # Of every state.

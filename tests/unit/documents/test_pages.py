@@ -71,6 +71,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+def test_the_change_log_said_some_things_twice() -> None:
+    """As merges left it: an entry, and the same entry in other words a few lines below."""
+    entries = (ROOT / "CHANGELOG.md").read_text().split("\n- ")[1:]
+    begins = [" ".join(entry.split()[:5]) for entry in entries]
+
+    assert [one for one in begins if begins.count(one) > 1] == []
+
+
 def manifests() -> Iterator[Any]:
     """The manifests in the examples, and the complete ones in the documentation."""
     for path in EXAMPLES:

@@ -151,6 +151,27 @@ def test_every_reason_of_a_condition_is_explained() -> None:
     assert found - explained - types == others
 
 
+def reasons_of_backups() -> set[str]:
+    """The reasons in the conditions of backups, schedules and restores: first arguments, but for
+    those of a schedule."""
+    makers, found = {"Failure", "Miss", "WriteRestoreStatus", "WriteStatus"}, set[str]()
+    for path in (*(CORE / "backup").glob("*.py"), *SHELL.glob("*backup*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                given = ast.walk(node.args[0]) if node.func.id in makers else ()
+                found |= {str(one.value) for one in given if isinstance(one, ast.Constant)}
+    return {one for one in found if re.fullmatch("[A-Z][A-Za-z]+", one)}
+
+
+def test_every_reason_of_a_backup_a_schedule_or_a_restore_is_explained() -> None:
+    """Those of `Retained` were not, nor that of `LastRun` before the first run."""
+    explained = set(re.findall(r"`([A-Z][A-Za-z]+)`", prose(ROOT / "docs" / "backup.md")))
+    found = reasons_of_backups() | words_in("backup/schedule_status.py")
+
+    assert {"AlreadyStored", "ClusterChanged", "NoneYet", "TooLate", "Verifying"} <= found
+    assert found - explained - {"True", "False", "Unknown"} == set()
+
+
 def test_every_event_of_a_cluster_is_explained() -> None:
     """Only a few were named, here and there. Anybody who watched Events had to read the code."""
     tree = ast.parse((SHELL / "cluster" / "step_events.py").read_text())

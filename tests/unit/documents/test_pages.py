@@ -300,3 +300,10 @@ def test_the_application_asks_as_the_operator_lets_it() -> None:
         "tls.crt",
         "tls.key",
     }
+
+
+def test_the_service_for_clients_outside_selects_the_members() -> None:
+    [body] = [one.values[0] for one in manifests() if one.values[0]["kind"] == "Service"]
+
+    assert body["spec"]["selector"] == naming.selector("NAME")
+    assert [one["port"] for one in body["spec"]["ports"]] == [naming.CLIENT_PORT]

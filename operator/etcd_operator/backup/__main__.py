@@ -130,7 +130,11 @@ async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
         async with asyncio.timeout(order.timeout):
             return await work
     except TimeoutError:
-        words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s have passed; set it higher"
+        passed = f"{order.timeout} s have passed"
+        if order.action == "describe":  # for an EtcdRestore, which cannot set another time
+            words = f"{order.store.path_field}: {passed}, and the manifest has not been read yet"
+            return Failure("StoreUnreachable", words)
+        words = f"spec.backupPolicy.timeoutInSecond: {passed}; set it higher"
         return Failure("TimedOut", words)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,24 @@ from etcd_stateful.backup.outcome import Failure, Stored
 
 STORE = Store("S3", "bucket", "key", "aws", "http://minio:9000", path_style=True)
 ORDER = Order("ns/b", "uid-b", ("http://c:2379",), "spec.etcdEndpoints", STORE)
+
+
+async def test_a_slow_store_was_blamed_on_a_field_that_an_etcdrestore_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def describe(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(job, "describe", describe)
+    store = Store("Volume", "claim", "backups/etcd.backup")
+    order = replace(ORDER, store=store, endpoints=(), action="describe", timeout=0)
+
+    said = await job.back_up(order, root=str(tmp_path))
+
+    assert isinstance(said, Failure)
+    assert said.reason == "StoreUnreachable"
+    assert said.message.startswith(store.path_field)
+    assert "timeoutInSecond" not in said.message
 
 
 def test_a_client_that_panicked_ended_the_job_silently(

@@ -96,6 +96,44 @@ def test_every_manifest_of_ours_is_taken(body: dict[str, Any]) -> None:
         PARSERS[body["kind"]](body)
 
 
+def fields_of_specs() -> list[set[str]]:
+    """The paths of all fields, as the reference has them from the CRDs, one set for each kind."""
+    sections = (ROOT / "docs" / "reference.md").read_text().split("### spec")[1:]
+    specs = (section.partition("### status")[0] for section in sections)
+    return [set(re.findall(r"^\| `(\S+)` \|", spec, re.MULTILINE)) for spec in specs]
+
+
+FIELDS = fields_of_specs()
+
+
+def parts() -> Iterator[Any]:
+    """The parts of manifests in the documentation, and the patches in commands."""
+    for page in PAGES:
+        text = page.read_text()
+        found = re.findall(r"```yaml\n(?!apiVersion:)(.*?)```", text, flags=re.DOTALL)
+        for block in (*found, *re.findall(r"'(\{\"spec\":.*?\})'", text)):
+            body = yaml.safe_load(block.replace("<status.epoch>", "1"))
+            spec = body.get("spec", body)
+            if any(next(iter(spec)) in fields for fields in FIELDS):
+                yield pytest.param(spec, id=f"{name_of(page)}: {next(iter(spec))}")
+
+
+def unknown_fields(value: Any, fields: set[str], path: str = "") -> set[str]:
+    if isinstance(value, list):
+        return set().union(*(unknown_fields(one, fields, f"{path}[]") for one in value))
+    start = f"{path}." if path else ""
+    if not isinstance(value, dict) or not any(field.startswith(start) for field in fields):
+        return set()
+    known = {key: one for key, one in value.items() if f"{start}{key}" in fields}
+    inner = (unknown_fields(one, fields, f"{start}{key}") for key, one in known.items())
+    return {f"{start}{key}" for key in value.keys() - known}.union(*inner)
+
+
+@pytest.mark.parametrize("spec", list(parts()))
+def test_every_field_in_a_part_of_a_manifest_exists(spec: dict[str, Any]) -> None:
+    assert set() in [unknown_fields(spec, fields) for fields in FIELDS]
+
+
 @pytest.mark.parametrize(
     "body", [one for one in manifests() if one.values[0]["kind"] == naming.CLUSTER_KIND]
 )

@@ -284,8 +284,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "(one + 1 for one in listed if one is not None)",
-        "(one for one in listed if one is not None)",
+        "(one + 1 for one in roster.listed_ordinals(seen))",
+        "(one for one in roster.listed_ordinals(seen))",
         "a listed member loses its pod (I5)",
     ),
     Mutant(

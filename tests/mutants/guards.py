@@ -37,7 +37,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/learner.py",
-        "may_vote = budget.protects(seen, _listed(seen)) and not",
+        "may_vote = budget.protects(seen, len(seen.members)) and not",
         "may_vote = not",
         "a voter more, and a budget that lets go of two of four (I1)",
     ),
@@ -55,13 +55,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BUDGET,
-        "return roster.quorum(len(seen.etcd.members))",
+        "return roster.quorum(len(seen.members))",
         "return roster.quorum(len(roster.voters(seen)))",
         "the budget is raised after the promotion: in between a drain takes the quorum (I1)",
     ),
     Mutant(
         _BUDGET,
-        "return roster.quorum(len(seen.etcd.members))",
+        "return roster.quorum(len(seen.members))",
         "return roster.quorum(seen.cluster.size)",
         "the budget is lowered while the members that are to go still vote (I1)",
     ),

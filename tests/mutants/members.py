@@ -126,7 +126,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "return votes > members // 2 and",
+        "return votes > len(seen.members) // 2 and",
         "return votes > len(seen.hashes) // 2 and",
         "two members that agree outvote a sound one of five",
     ),

@@ -17,7 +17,7 @@ from etcd_stateful.observed.members import Alarm
 
 def disarm(seen: Observation) -> Step | None:
     """Disarms the next alarm whose cause is gone."""
-    if seen.etcd is None or not seen.etcd.members:
+    if not seen.members:
         return None
     why = ((alarm, _why_over(seen, alarm)) for alarm in seen.alarms)
     return next((_disarm(seen, alarm, words) for alarm, words in why if words), None)
@@ -34,7 +34,7 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
         return "no member is near its quota any more" if over else ""
     if _all_agree(seen):
         return "all members agree again"
-    listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}
+    listed = {member.member_id for member in seen.members}
     compared = not _some_differ(seen) and not _uncompared(seen)
     gone = alarm.member_id not in listed and compared
     return "it is no member any more" if gone else ""

@@ -20,7 +20,7 @@ def manifest(seen: Observation) -> Manifest:
 def min_available(seen: Observation) -> int:
     """`minAvailable` as it should be. Without a member list, a live budget is kept as it is."""
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
-        return roster.quorum(len(seen.etcd.members))
+        return roster.quorum(len(seen.members))
     live = _live(seen)
     return live or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
 

@@ -59,8 +59,7 @@ def of_clients(seen: Observation) -> Step | None:
 def provided_needs(seen: Observation) -> tuple[CertificateSpec, ...]:
     """The certificates that the user has to provide. They must cover every ordinal that is
     declared, listed or running, also while the cluster shrinks."""
-    listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
-    used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
+    used = [*(pod.ordinal for pod in seen.pods), *roster.listed_ordinals(seen)]
     used += in_place_request.successor_ordinals(seen)
     members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
     return provided(seen.cluster, min(members, naming.MAX_SIZE))

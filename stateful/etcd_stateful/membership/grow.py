@@ -131,7 +131,6 @@ def _copy_of_another(seen: Observation, seat: Seat) -> Step | None:
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:
     """Waits while the budget is too low for one more member and cannot be changed. The learner
     could not be promoted, and until then no other member could be replaced."""
-    listed = len(seen.etcd.members) if seen.etcd else 0
-    if not budget.is_stuck(seen) or budget.protects(seen, listed + 1):
+    if not budget.is_stuck(seen) or budget.protects(seen, len(seen.members) + 1):
         return None
     return Wait(f"the PodDisruptionBudget to be changed again, before {seat.name} is added")

@@ -7,8 +7,6 @@ replace a second one.
 
 from __future__ import annotations
 
-from typing import Final
-
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
@@ -17,8 +15,6 @@ from etcd_stateful.membership import roster, takeover
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.records.successor import Successor
-
-NONE_LEFT: Final = naming.MAX_SIZE
 
 
 def requested(seen: Observation) -> EtcdRestore | None:
@@ -46,7 +42,7 @@ def why_not(seen: Observation) -> str:
             f"claims {', '.join(names)} must be adopted first (spec.retainedClaims.adopt); delete "
             "those whose data is lost or not needed"
         )
-    if not begun and free_ordinal(seen) >= NONE_LEFT:
+    if not begun and free_ordinal(seen) >= naming.MAX_SIZE:
         return (
             f"it needs an ordinal that the cluster does not use, but all {naming.MAX_SIZE} are "
             f"used: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
@@ -121,9 +117,7 @@ def free_ordinal(seen: Observation) -> int:
     restore that was cancelled.
     """
     used = [claim.ordinal for claim in seen.claims if _is_taken(seen, claim)]
-    used += [pod.ordinal for pod in seen.pods]
-    listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
-    used += [one for one in listed if one is not None]
+    used += [*(pod.ordinal for pod in seen.pods), *roster.listed_ordinals(seen)]
     return max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
 
 

@@ -33,7 +33,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    may_vote = budget.protects(seen, _listed(seen)) and not alarms.is_undecided(seen)
+    may_vote = budget.protects(seen, len(seen.members)) and not alarms.is_undecided(seen)
     if may_vote and _is_ready(seen, seat):
         return _promote(seen, seat.name, seat.member)
     why = _why_too_slow(seen, seat)
@@ -99,10 +99,6 @@ def _is_ready(seen: Observation, seat: Seat) -> bool:
     running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing
     is_learner = seat.status is not None and seat.status.learner
     return running and is_learner and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
-
-
-def _listed(seen: Observation) -> int:
-    return len(seen.etcd.members) if seen.etcd else 0
 
 
 def _keeps_quorum(seen: Observation) -> bool:

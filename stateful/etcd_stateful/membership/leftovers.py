@@ -50,7 +50,7 @@ def is_removed_members(seen: Observation, claim: Claim) -> bool:
     if seen.etcd is None or record is None:
         return False
     ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt} - {""}
-    listed = {member.member_id for member in seen.etcd.members}
+    listed = {member.member_id for member in seen.members}
     return (
         record.cluster_uid in ours
         and record.cluster_id == bootstrap.cluster_id == seen.etcd.cluster_id

@@ -89,8 +89,7 @@ def schemes_of(member: Member) -> frozenset[str]:
 def schemes_listed(seen: Observation) -> frozenset[str]:
     """The schemes of all peer URLs on the member list. There are two while TLS is turned on or off;
     a new member then gets URLs of both."""
-    members = seen.etcd.members if seen.etcd else ()
-    return frozenset(scheme for member in members for scheme in schemes_of(member))
+    return frozenset(scheme for member in seen.members for scheme in schemes_of(member))
 
 
 def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:

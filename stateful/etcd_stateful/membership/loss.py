@@ -79,5 +79,4 @@ def is_outvoted(seen: Observation, ordinal: int) -> bool:
     if ordinal not in seen.hashes:
         return False
     (hashed, votes), *_ = Counter(seen.hashes.values()).most_common(1)
-    members = len(seen.etcd.members) if seen.etcd else 0
-    return votes > members // 2 and seen.hashes[ordinal] != hashed
+    return votes > len(seen.members) // 2 and seen.hashes[ordinal] != hashed

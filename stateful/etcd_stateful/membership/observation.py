@@ -18,7 +18,7 @@ from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.observed.certificates import Certificates
-from etcd_stateful.observed.members import Alarm, EtcdView, MemberStatus
+from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.bootstrap import Bootstrap
@@ -91,6 +91,11 @@ class Observation:
     def bootstrap(self) -> Bootstrap | None:
         """The bootstrap record; None if there is no Secret, or its record is unreadable."""
         return self.secret.bootstrap if self.secret else None
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The member list; empty also while `etcd` is None."""
+        return self.etcd.members if self.etcd else ()
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)

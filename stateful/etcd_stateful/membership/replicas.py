@@ -50,8 +50,7 @@ def _by_list(seen: Observation) -> int | None:
     record = seen.bootstrap
     if not (record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id):
         return None
-    listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
-    used = max((one + 1 for one in listed if one is not None), default=0)
+    used = max((one + 1 for one in roster.listed_ordinals(seen)), default=0)
     stop = in_the_way(seen)
     size = max(used, seen.cluster.size if stop is None else min(seen.cluster.size, stop))
     # The cluster does not grow while the next ordinal is used for a restore in place.

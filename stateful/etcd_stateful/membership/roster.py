@@ -102,7 +102,7 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
     seen = key.seen
     listed = {
         ordinal: member
-        for member in (seen.etcd.members if seen.etcd else ())
+        for member in seen.members
         if (ordinal := ordinal_of(seen, member)) is not None
     }
     known = {pod.ordinal for pod in seen.pods} | {claim.ordinal for claim in seen.claims}
@@ -147,15 +147,20 @@ def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int
 
 def member_at(seen: Observation, ordinal: int) -> Member | None:
     """The member on the member list at this ordinal."""
-    members = seen.etcd.members if seen.etcd else ()
-    return next((member for member in members if ordinal_of(seen, member) == ordinal), None)
+    return next((member for member in seen.members if ordinal_of(seen, member) == ordinal), None)
+
+
+def listed_ordinals(seen: Observation) -> list[int]:
+    """The ordinals of the members on the member list."""
+    found = (ordinal_of(seen, member) for member in seen.members)
+    return [ordinal for ordinal in found if ordinal is not None]
 
 
 def unknown_members(seen: Observation) -> tuple[Member, ...]:
     """Members that belong to no ordinal, and all but the first that claim the same ordinal."""
     taken: set[int] = set()
     unknown = []
-    for member in seen.etcd.members if seen.etcd else ():
+    for member in seen.members:
         ordinal = ordinal_of(seen, member)
         if ordinal is None or ordinal in taken:
             unknown.append(member)

@@ -149,7 +149,7 @@ def _listed_cluster(seen: Observation) -> str:
     so it gets the name of its pod."""
     return ",".join(
         f"{member.name or _name_of(seen, member)}={url}"
-        for member in (seen.etcd.members if seen.etcd else ())
+        for member in seen.members
         for url in member.peer_urls
     )
 

@@ -217,7 +217,7 @@ def _is_found_by(seen: Observation, scheme: str) -> bool:
     """Whether every member has a peer URL of this scheme. Without a member list the claims tell:
     they are recorded with one scheme before the URLs of the other are removed."""
     if seen.etcd is not None:
-        return all(scheme in links.schemes_of(member) for member in seen.etcd.members)
+        return all(scheme in links.schemes_of(member) for member in seen.members)
     held = (seen.claim(ordinal) for ordinal in range(seen.replicas))
     known = [claim.own_record if claim else None for claim in held]
     return bool(known) and all(one is not None and one.peer_scheme == scheme for one in known)
@@ -296,8 +296,7 @@ def _update(seen: Observation, seat: Seat, schemes: frozenset[str]) -> Step | No
 
 def _peers_in_words(seen: Observation) -> str:
     has, asked, pods = seen.cluster.links.peer, links.requested(seen.cluster).peer, _levels(seen)
-    members = seen.etcd.members if seen.etcd else ()
-    known = [links.schemes_of(member) for member in members]
+    known = [links.schemes_of(member) for member in seen.members]
     behind = any(one.peer != has.level for one in pods)
     if has.towards(asked) is None and not behind and len(frozenset().union(*known)) < 2:
         return ""

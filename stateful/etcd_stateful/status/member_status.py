@@ -26,7 +26,7 @@ def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> lis
     """The members on the list; without a list, those in the last status, with their figures."""
     known = {str(one["id"]): dict(one) for one in stored if one.get("id")}
     if seen.etcd is not None:
-        entries = [_listed(seen, member, known) for member in seen.etcd.members]
+        entries = [_listed(seen, member, known) for member in seen.members]
     else:
         entries = _without_list(seen, known)
     return sorted(entries, key=lambda entry: (str(entry.get("name", "")), entry["id"]))

@@ -135,7 +135,7 @@ def _size(seen: Observation, stored: Mapping[str, Any]) -> int:
     """How many members are on the list; while etcd is silent, the last number, and before the
     cluster has formed, the replicas of the StatefulSet."""
     if seen.etcd:
-        return len(seen.etcd.members)
+        return len(seen.members)
     last = stored.get("size") if is_latched(seen) else None
     return int(last or seen.replicas)
 

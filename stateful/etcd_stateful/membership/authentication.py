@@ -184,7 +184,7 @@ def _no_way_in(seen: Observation) -> str:
 def _other_name(seen: Observation) -> str:
     """Why etcd would not take the operator for root; empty if it would."""
     name = operator_secret(seen.cluster)
-    found = seen.certificates.secrets.get(name, {}).get("operator") if seen.certificates else None
+    found = seen.certificate(name, "operator")
     if found is None or found.problem or found.subject == ROOT:
         return ""
     return (

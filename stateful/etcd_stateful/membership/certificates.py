@@ -77,12 +77,11 @@ def unusable(seen: Observation) -> Hold | None:
 
 def problems_of_provided(seen: Observation) -> list[str]:
     """What is wrong with user-provided certificates, one entry for each Secret."""
-    known = seen.certificates
-    if known is None or seen.cluster.deleting:
+    if seen.certificates is None or seen.cluster.deleting:
         return []
     said = []
     for need in provided_needs(seen):
-        found = known.secrets.get(need.secret, {}).get(need.role)
+        found = seen.certificate(need.secret, need.role)
         if found is None:
             said.append(f"Secret {need.secret}, which {need.field} names, does not exist")
         elif found.problem:
@@ -130,7 +129,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
     for need in managed(seen.cluster):
         if need.role not in roles or is_left_alone(seen, need):
             continue
-        found = known.secrets.get(need.secret, {}).get(need.role)
+        found = seen.certificate(need.secret, need.role)
         if need.role == "authority":
             if found is None or found.problem:
                 if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):
@@ -150,7 +149,7 @@ def _authority_of(seen: Observation, need: CertificateSpec) -> CertificateSpec:
 
 def _why_lost(seen: Observation, above: CertificateSpec) -> str:
     """Why the managed authority cannot sign; empty if it can."""
-    found = rotation.find(seen, above.secret, above.role)
+    found = seen.certificate(above.secret, above.role)
     if found is None:
         return "cannot be used: it does not exist"
     if found.problem:
@@ -206,7 +205,7 @@ def _issue(
     if need.role == "authority":
         return IssueCertificate(need, version, words, generation=_first_generation(seen, need))
     above = _authority_of(seen, need)
-    authority = rotation.find(seen, above.secret, above.role)
+    authority = seen.certificate(above.secret, above.role)
     digest = authority.authority if authority else ""
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
 
@@ -232,7 +231,7 @@ def no_client_certificate(seen: Observation) -> Step | None:
     if seen.certificates is None:
         return None
     own = [need for need in managed(seen.cluster) if need.role == "operator"]
-    held = [rotation.find(seen, need.secret, need.role) for need in own]
+    held = [seen.certificate(need.secret, need.role) for need in own]
     lacks = any(found is None or found.problem for found in held)
     return authority_lost(seen) if lacks else None
 
@@ -256,7 +255,7 @@ def _without(seen: Observation, above: CertificateSpec) -> str:
         f"Secret {need.secret} ({found.problem if found else 'it does not exist'})"
         for need in managed(seen.cluster)
         if need.signed_by == above.secret
-        and ((found := rotation.find(seen, need.secret, need.role)) is None or found.problem)
+        and ((found := seen.certificate(need.secret, need.role)) is None or found.problem)
     ]
     if lacking:
         return f"Until then these cannot be replaced: {', '.join(lacking)}"

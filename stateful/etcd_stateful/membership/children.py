@@ -141,8 +141,7 @@ def may_wait(seen: Observation, step: Step) -> bool:
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
-    known = seen.certificates.secrets if seen.certificates else {}
-    found = known.get(step.need.secret, {}).get(step.need.role)
+    found = seen.certificate(step.need.secret, step.need.role)
     return step.need.role == "application" or bool(found and not found.problem)
 
 

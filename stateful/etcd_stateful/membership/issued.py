@@ -163,7 +163,7 @@ def _leaves(seen: Observation) -> list[_Leaf]:
         _Leaf(
             need,
             known.issued.get(as_issued(need).secret, Issued()),
-            known.secrets.get(need.secret, {}).get(need.role),
+            seen.certificate(need.secret, need.role),
         )
         for need in needs.issued(seen.cluster)
     ]
@@ -257,7 +257,7 @@ def _trusts_next(seen: Observation, link: _Link) -> tuple[frozenset[str], bool]:
 def _are_all_renewed(seen: Observation) -> bool:
     """Whether the last renewal is long enough ago that no other is likely to follow at once."""
     made = (leaf.good.begins for leaf in _leaves(seen) if leaf.good)
-    return _now(seen) >= max(made, default=0.0) + TOGETHER_SECONDS
+    return seen.read_at >= max(made, default=0.0) + TOGETHER_SECONDS
 
 
 def _take(
@@ -348,11 +348,7 @@ def _waited(seen: Observation, *, beside: str = "", least: float = 0.0) -> bool:
     """
     used = [leaf.used for leaf in _leaves(seen) if leaf.used and len(leaf.used.trusts) > 1]
     written = max((one.written for one in used if one.authority != beside), default=0.0)
-    return _now(seen) >= written + max(seen.cluster.rotation.overlap, least)
-
-
-def _now(seen: Observation) -> float:
-    return seen.certificates.now if seen.certificates else 0.0
+    return seen.read_at >= written + max(seen.cluster.rotation.overlap, least)
 
 
 def _known_in(link: _Link) -> Iterable[CertificateSpec]:

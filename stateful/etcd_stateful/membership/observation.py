@@ -14,10 +14,11 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import NotRestorable
+from etcd_stateful.certificates import Role
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.observed.certificates import Certificates
+from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
@@ -102,6 +103,17 @@ class Observation:
 
     def claim(self, ordinal: int) -> Claim | None:
         return next((claim for claim in self.claims if claim.ordinal == ordinal), None)
+
+    def certificate(self, secret: str, role: Role) -> Certificate | None:
+        """The certificate for this role in one of the cluster's Secrets; None if it is not there,
+        or the Secrets were not read."""
+        known = self.certificates.secrets if self.certificates else {}
+        return known.get(secret, {}).get(role)
+
+    @property
+    def read_at(self) -> float:
+        """When the certificates were read, in seconds since 1970; 0 if they were not."""
+        return self.certificates.now if self.certificates else 0.0
 
     @property
     def outdated(self) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def rendered(seen: Observation) -> Trust:
 
 
 def _mounted(seen: Observation, role: Role, secret: str) -> str:
-    found = find(seen, secret, role)
+    found = seen.certificate(secret, role)
     return found.pinned if found and not found.problem else ""
 
 
@@ -132,22 +132,17 @@ def is_pinned(authority: Certificate) -> bool:
 def _links(seen: Observation) -> Iterator[_Link]:
     needs = managed(seen.cluster) if seen.certificates else ()
     for need in needs:
-        found = find(seen, need.secret, need.role)
+        found = seen.certificate(need.secret, need.role)
         if need.role != "authority" or found is None or found.problem:
             continue
         signed = [one for one in needs if one.signed_by == need.secret]
-        leaves = tuple(find(seen, one.secret, one.role) for one in signed)
+        leaves = tuple(seen.certificate(one.secret, one.role) for one in signed)
         yield _Link(link_of(seen, need), need, found, leaves)
 
 
 def link_of(seen: Observation, above: CertificateSpec) -> LinkName:
     """The link whose certificates this managed authority signs."""
     return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
-
-
-def find(seen: Observation, secret: str, role: Role) -> Certificate | None:
-    """The certificate for this role in one of the cluster's Secrets; None if it is not there."""
-    return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None
 
 
 def is_at_rest(seen: Observation) -> bool:
@@ -191,9 +186,8 @@ def _waited(seen: Observation, link: _Link) -> bool:
     """Whether enough time has passed since the last certificate was written. Until then, members
     may still use older ones."""
     made = max((issued_at(one.begins) for one in link.leaves if one), default=0.0)
-    now = seen.certificates.now if seen.certificates else 0.0
     shown = KUBELET_SECONDS if link.authority.stage == "swapped" else 0.0
-    return now >= made + max(seen.cluster.rotation.overlap, shown)
+    return seen.read_at >= made + max(seen.cluster.rotation.overlap, shown)
 
 
 def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
@@ -243,8 +237,7 @@ def _signs(link: _Link) -> bool:
 
 
 def _is_old(seen: Observation, authority: Certificate, ahead: float = 0.0) -> bool:
-    now = seen.certificates.now if seen.certificates else 0.0
-    return now + ahead >= renewed_at(authority.begins, authority.ends)
+    return seen.read_at + ahead >= renewed_at(authority.begins, authority.ends)
 
 
 _WORDS: Final[dict[Stage, str]] = {

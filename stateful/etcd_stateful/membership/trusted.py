@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etcd_stateful import certificates as needs
 from etcd_stateful.api.tls import Level, LinkName, Trust
-from etcd_stateful.certificates import CertificateSpec, managed, trust_of
+from etcd_stateful.certificates import (
+    CertificateSpec,
+    managed,
+    peer_secret,
+    server_secret,
+    trust_of,
+)
 from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.rotation import find, link_of, rendered
+from etcd_stateful.membership.rotation import link_of, rendered
 from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.observed.pods import Pod
 
@@ -39,8 +44,8 @@ def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
 def mounted(seen: Observation, link: LinkName) -> Certificate | None:
     """The certificate in the Secret that pods mount."""
     if link == "peer":
-        return find(seen, needs.peer_secret(seen.cluster), "peer")
-    return find(seen, needs.server_secret(seen.cluster), "server")
+        return seen.certificate(peer_secret(seen.cluster), "peer")
+    return seen.certificate(server_secret(seen.cluster), "server")
 
 
 def is_trusted_by_all(
@@ -73,7 +78,7 @@ def may_sign(seen: Observation, above: CertificateSpec, authority: Certificate) 
     certificates, until all members have the new ones."""
     link = link_of(seen, above)
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
-    leaves = [found for one in signed if (found := find(seen, one.secret, one.role))]
+    leaves = [found for one in signed if (found := seen.certificate(one.secret, one.role))]
     sets = [authority.trusts, *(one.trusts for one in leaves)]
     if not is_trusted_by_all(seen, link, authority.authority, sets):
         return False

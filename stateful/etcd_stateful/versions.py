@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 _FORM: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})", re.ASCII)
 _HEAD: Final = re.compile(_FORM.pattern + r"(?!\d)", re.ASCII)
@@ -26,6 +26,16 @@ class Version:
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
+
+
+class Minor(NamedTuple):
+    """A minor of etcd, such as 3.6."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
 
 
 FLOORS: Final = (Version(3, 5, 32), Version(3, 6, 12), Version(3, 7, 1))
@@ -54,6 +64,16 @@ def reported_version(text: str) -> Version | None:
     return parse_version(match[0]) if match else None
 
 
+def minor_of(version: Version) -> Minor:
+    return Minor(version.major, version.minor)
+
+
+def minor_in(text: str) -> Minor | None:
+    """The minor in `3.6`, `3.6.16`, `v3.6.16` or `3.6.16-acme.1`; None for anything else."""
+    version = reported_version(text if text.count(".") > 1 else f"{text}.0")
+    return minor_of(version) if version else None
+
+
 def number_of(text: str) -> str:
     """The reported version without a suffix, as in the tag of its image; `text` if it is none."""
     return str(reported_version(text) or text)
@@ -72,12 +92,9 @@ def made_for(template_hash: str, image: str) -> Version | None:
 
 def is_supported(version: Version) -> bool:
     """Whether the version is a floor or a newer patch of the same minor."""
-    return any(
-        version.major == floor.major and version.minor == floor.minor and version >= floor
-        for floor in FLOORS
-    )
+    return any(minor_of(version) == minor_of(floor) and version >= floor for floor in FLOORS)
 
 
 def supported_in_words() -> str:
     """For messages: `3.5.32+, 3.6.12+, 3.7.1+`."""
-    return ", ".join(f"{floor.major}.{floor.minor}.{floor.patch}+" for floor in FLOORS)
+    return ", ".join(f"{floor}+" for floor in FLOORS)

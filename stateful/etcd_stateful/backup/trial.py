@@ -15,7 +15,7 @@ from etcd_stateful.certificates import (
     SERVER_FILES,
     CertificateSpec,
 )
-from etcd_stateful.versions import reported_version
+from etcd_stateful.versions import Minor, minor_of, reported_version
 
 FOLDER: Final = "/var/etcd-trial"
 SNAPSHOT: Final = "snapshot.db"
@@ -27,13 +27,13 @@ PORT: Final = 2379
 PEER_PORT: Final = 2380
 LOOPBACK: Final = "127.0.0.1"
 
-_FIRST_WITH_ETCDUTL: Final = (3, 5)
+_FIRST_WITH_ETCDUTL: Final = Minor(3, 5)
 
 
 def why_not(version: str) -> str:
     """Why a backup of that etcd cannot be restored on trial; empty if it can."""
     found = reported_version(version)
-    if found is None or (found.major, found.minor) < _FIRST_WITH_ETCDUTL:
+    if found is None or minor_of(found) < _FIRST_WITH_ETCDUTL:
         return f"spec.verify: etcd {version} has no etcdutl to restore it with: use Hash"
     return ""
 

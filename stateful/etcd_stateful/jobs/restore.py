@@ -25,7 +25,7 @@ from etcd_stateful.start import marker, wal
 from etcd_stateful.start.configuration import BadSettings, Settings, parse_settings
 from etcd_stateful.start.rules import VolumeFacts
 from etcd_stateful.untrusted import loads, whole
-from etcd_stateful.versions import parse_version, reported_version
+from etcd_stateful.versions import Minor, minor_of, parse_version, reported_version
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
@@ -133,11 +133,12 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     to = parse_version(version)
     if of is None or to is None:
         return ""
-    if (to.major, to.minor) in ((of.major, of.minor), (of.major, of.minor + 1)):
+    own, following = minor_of(of), Minor(of.major, of.minor + 1)
+    if minor_of(to) in (own, following):
         return ""
     return (
         f"spec.version: the backup is of etcd {of}, which etcd {to} cannot run: restore it with "
-        f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
+        f"etcd {own} or {following}"
     )
 
 

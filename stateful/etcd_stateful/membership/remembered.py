@@ -19,7 +19,7 @@ from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import Bootstrap
-from etcd_stateful.versions import Version
+from etcd_stateful.versions import Version, minor_of
 
 
 def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
@@ -126,7 +126,7 @@ def _version_in_objects(seen: Observation) -> Version | None:
     if seen.stateful_set and (live := version_of(seen.stateful_set)):
         return live
     ran = Counter(_have_run(seen))
-    return min(ran, key=lambda one: (one.major, one.minor, -ran[one], one), default=None)
+    return min(ran, key=lambda one: (minor_of(one), -ran[one], one), default=None)
 
 
 def _have_run(seen: Observation) -> list[Version]:
@@ -139,7 +139,6 @@ def _version_before(seen: Observation, now: Version) -> str:
 
     It is read from pods in which etcd has started, because etcd is not asked while there is no
     record. If there are several, it is the one of another minor.
-
     """
     others = {version for version in _have_run(seen) if version != now}
     return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))

@@ -22,15 +22,13 @@ from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.membership.upgrade import (
     is_ready_to_go_down,
-    minor_in,
-    minor_of,
     record_version,
     target,
     version_before,
 )
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.versions import Version
+from etcd_stateful.versions import Version, minor_in, minor_of
 
 FAILS: Final = "VersionFails"
 """The reason of a Hold that replaces a Wait. What the Wait names may still happen by itself."""
@@ -112,7 +110,7 @@ def why_not(seen: Observation) -> str:
     wanted, now, before = target(seen), running_version(seen), version_before(seen)
     if wanted == now or _may_go(seen, wanted, now, before):
         return ""
-    minor = f"{now.major}.{now.minor}"
+    minor = minor_of(now)
     why = "the minor changes only while every member serves"
     if before and minor_of(wanted) == minor_of(before):
         why = f"etcd {minor} may have changed the data, and {wanted} could not read it then"
@@ -128,7 +126,7 @@ def _why_it_may_fail(seen: Observation) -> str:
         return ""
     return (
         f"the cluster goes down from etcd {before} to {now}. If that fails, set spec.version to "
-        f"{before} again, or to another patch of {before.major}.{before.minor}"
+        f"{before} again, or to another patch of {minor_of(before)}"
     )
 
 

@@ -31,9 +31,16 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.versions import Version, parse_version, reported_version
+from etcd_stateful.versions import (
+    Minor,
+    Version,
+    minor_in,
+    minor_of,
+    parse_version,
+    reported_version,
+)
 
-_V3_ONLY: Final = (3, 6)
+_V3_ONLY: Final = Minor(3, 6)
 """The first minor that writes no entries of the v2 store into its log."""
 
 _FIRST_WITHOUT_V2: Final = 7
@@ -214,12 +221,12 @@ def _needs_volumes(wanted: Version, now: Version) -> Hold:
 def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
     """The step before pods may run this lower minor; None once every member's data has its
     format."""
-    minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), minor_of(wanted)
+    lower, said = minor_of(wanted), _statuses(seen)
     if any(minor_in(status.downgrade_target) != lower for status in said):
-        words = f"etcd is asked to allow a downgrade to {minor}"
-        return changes.request(seen, lambda asked: EnableDowngrade(asked, minor, words))
+        words = f"etcd is asked to allow a downgrade to {lower}"
+        return changes.request(seen, lambda asked: EnableDowngrade(asked, str(lower), words))
     if any(minor_in(status.storage_version) != lower for status in said):
-        return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
+        return Wait(f"every member to write its data in the format of etcd {lower}", soon=True)
     return None
 
 
@@ -279,16 +286,6 @@ def _jump(wanted: Version, now: Version) -> bool:
     return wanted.major != now.major or abs(wanted.minor - now.minor) > 1
 
 
-def minor_in(text: str) -> tuple[int, int] | None:
-    """Major and minor of `3.6`, `3.6.16`, `v3.6.16` or `3.6.16-acme.1`."""
-    version = reported_version(text if text.count(".") > 1 else f"{text}.0")
-    return (version.major, version.minor) if version else None
-
-
-def minor_of(version: Version) -> tuple[int, int]:
-    return (version.major, version.minor)
-
-
 def version_before(seen: Observation) -> Version | None:
     """The version before the change that is under way; None if there is none."""
     return parse_version(recorded(seen).before)
@@ -314,5 +311,5 @@ def record_version(
     return WriteBootstrap.of(seen, record, words, final=True)
 
 
-def _age(version: str) -> tuple[int, int]:
-    return minor_in(version) or (0, 0)
+def _age(version: str) -> Minor:
+    return minor_in(version) or Minor(0, 0)

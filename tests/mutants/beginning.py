@@ -156,20 +156,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "    if _member_record(seen, pod) != record:\n        return",
-        "    if _member_record(seen, pod) is None:\n        return",
+        "    if holder.record != record:\n        return",
+        "    if holder.record is None:\n        return",
         "a ticket beside a claim that is recorded as another member",
     ),
     Mutant(
         _TICKETS,
-        "    if _member_record(seen, pod) != record:\n        return",
+        "    if holder.record != record:\n        return",
         "    if False:\n        return",
         "tickets go out before the claim is recorded",
     ),
     Mutant(
         _TICKETS,
-        "        claim_uid=_claim_uid(seen, pod),",
-        "        claim_uid=pod.uid,",
+        "record = member_record(bootstrap, member_id, holder.uid)",
+        "record = member_record(bootstrap, member_id, pod.uid)",
         "a claim's record names the pod: every claim looks restored",
     ),
     Mutant(

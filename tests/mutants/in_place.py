@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 _IN_PLACE = "membership/in_place.py"
 _REQUEST = "membership/in_place_request.py"
 _SUCCESSOR = "records/successor.py"
-_TAKEOVER = "membership/takeover.py"
+_TAKEOVER = "records/takeover.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -55,7 +55,7 @@ MUTANTS: Final = [
         "a cluster is replaced on the word of an old view",
     ),
     Mutant(
-        "membership/takeover.py",
+        _TAKEOVER,
         '        before="",\n',
         "",
         "an unfinished upgrade of the cluster before is gone back from on restored data (I9)",

@@ -272,8 +272,8 @@ MUTANTS: Final = [
         "the ledger forgets tickets that were given (I3)",
     ),
     Mutant(
-        _TICKETS,
-        "        epoch=bootstrap.epoch,\n        peer_scheme",
+        "records/member.py",
+        "        epoch=record.epoch,\n        peer_scheme",
         "        epoch=1,\n        peer_scheme",
         "claims of members that join are of an epoch that is over",
     ),

@@ -413,6 +413,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/tls_switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
     "records/successor.py": _IN_PLACE,
+    "records/takeover.py": _IN_PLACE,
     "membership/survivor.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
@@ -420,7 +421,6 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_recovery_walk.py",
         "membership/test_quorum.py",
     ),
-    "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE, "membership/test_remembered.py", _VERSION_FIRST),
     "membership/version_first.py": (_VERSION_FIRST, _UPGRADE),
     "membership/rollback.py": (_UPGRADE, "membership/test_rollback.py"),

@@ -30,7 +30,6 @@ from etcd_stateful.membership import (
     quorum,
     roster,
     survivor,
-    takeover,
 )
 from etcd_stateful.membership.filling import Failed, Filling
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -43,6 +42,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records import takeover
 from etcd_stateful.records.successor import Successor, bump, raised_by, successor
 
 FAILED = "RestoreFailed"
@@ -122,7 +122,7 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         )
         return Hold(FAILED, words)
     if claim.record is None:
-        record = takeover.member_record(recorded(seen), taking, claim.uid)
+        record = in_place_request.first_member(seen, taking, claim)
         words = f"claim {claim.name} is recorded for the restored cluster's first member"
         return RecordMember.of(claim, record, words)
     if in_place_request.is_filled(seen, taking):

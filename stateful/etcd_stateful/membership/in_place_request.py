@@ -11,9 +11,11 @@ from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import roster, takeover
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records import takeover
+from etcd_stateful.records.member import MemberRecord, member_record
 from etcd_stateful.records.successor import Successor
 
 
@@ -164,10 +166,16 @@ def is_filled(seen: Observation, taking: Successor) -> bool:
 
 def is_successors_claim(seen: Observation, claim: Claim) -> bool:
     """Whether the claim is usable and recorded for the successor's first member."""
-    record, taking = recorded(seen), recorded(seen).successor
+    taking = recorded(seen).successor
     if taking is None or claim.deleting or claim.phase == "Lost":
         return False
-    return claim.own_record == takeover.member_record(record, taking, claim.uid)
+    return claim.own_record == first_member(seen, taking, claim)
+
+
+def first_member(seen: Observation, taking: Successor, claim: Claim) -> MemberRecord:
+    """The member record of the successor's first member, on this claim."""
+    record = takeover.successor_record(recorded(seen), taking)
+    return member_record(record, taking.member_id, claim.uid)
 
 
 def halted(seen: Observation) -> bool:

@@ -27,7 +27,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.records.member import MemberRecord, member_record
 
 
 def carry_out(seen: Observation) -> Step | None:
@@ -94,14 +94,7 @@ def _clear_up(seen: Observation) -> Step:
 
 def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
     record = recorded(seen)
-    return MemberRecord(
-        cluster_uid=seen.cluster.uid,
-        claim_uid=claim.uid,
-        member_id=record.members[0].member_id,
-        cluster_id=record.cluster_id,
-        epoch=record.epoch,
-        peer_scheme=record.links.levels.peer_scheme,
-    )
+    return member_record(record, record.members[0].member_id, claim.uid)
 
 
 def _failed(seen: Observation, why: str) -> Hold:

@@ -16,9 +16,10 @@ from etcd_stateful.membership.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
 from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.records.member import MemberRecord, member_record
 from etcd_stateful.start.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
@@ -168,17 +169,12 @@ def _record_then_push(
     state: ClusterState,
     initial_cluster: str,
 ) -> Step | None:
-    bootstrap = recorded(seen)
-    record = MemberRecord(
-        cluster_uid=seen.cluster.uid,
-        claim_uid=_claim_uid(seen, pod),
-        member_id=member_id,
-        cluster_id=bootstrap.cluster_id,
-        epoch=bootstrap.epoch,
-        peer_scheme=seen.cluster.links.levels.peer_scheme,
-    )
-    if _member_record(seen, pod) != record:
-        return _record_step(seen, pod, record)
+    bootstrap, holder = recorded(seen), _holder(seen, pod)
+    if holder is None:
+        return None
+    record = member_record(bootstrap, member_id, holder.uid)
+    if holder.record != record:
+        return _record_step(holder, record)
     ticket = Ticket(
         challenge=challenge,
         cluster_uid=seen.cluster.uid,
@@ -193,14 +189,12 @@ def _record_then_push(
     return PushTicket(pod.name, pod.uid, pod.address, ticket, f"{pod.name} may start ({state})")
 
 
-def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | None:
-    member = identity.to_hex(record.member_id)
-    if not seen.cluster.durable:
-        return RecordMember.of(pod, record, f"pod {pod.name} is recorded as member {member}")
-    claim = seen.claim(pod.ordinal)
-    if claim is None or claim.deleting:
+def _record_step(holder: Claim | Pod, record: MemberRecord) -> Step | None:
+    if holder.deleting:
         return None
-    return RecordMember.of(claim, record, f"claim {claim.name} is recorded as member {member}")
+    kind = "pod" if isinstance(holder, Pod) else "claim"
+    words = f"{kind} {holder.name} is recorded as member {identity.to_hex(record.member_id)}"
+    return RecordMember.of(holder, record, words)
 
 
 def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
@@ -221,12 +215,11 @@ def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
 
 
 def _member_record(seen: Observation, pod: Pod) -> MemberRecord | None:
-    if not seen.cluster.durable:
-        return pod.record
-    claim = seen.claim(pod.ordinal)
-    return claim.record if claim else None
+    holder = _holder(seen, pod)
+    return holder.record if holder else None
 
 
-def _claim_uid(seen: Observation, pod: Pod) -> str:
-    claim = seen.claim(pod.ordinal)
-    return claim.uid if claim and seen.cluster.durable else pod.uid
+def _holder(seen: Observation, pod: Pod) -> Claim | Pod | None:
+    """What the member record is written on: the claim, or with an emptyDir the pod. None if there
+    is no claim."""
+    return seen.claim(pod.ordinal) if seen.cluster.durable else pod

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from etcd_stateful import identity, naming
-from etcd_stateful.records.bootstrap import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 from etcd_stateful.records.errors import BadRecord
 
 
@@ -28,6 +28,18 @@ class MemberRecord:
 
     peer_scheme: str = "http"
     """The scheme of the member's peer URL in etcd's data."""
+
+
+def member_record(record: Bootstrap, member_id: int, claim_uid: str) -> MemberRecord:
+    """The record of a member of the cluster that the bootstrap record describes."""
+    return MemberRecord(
+        cluster_uid=record.cluster_uid,
+        claim_uid=claim_uid,
+        member_id=member_id,
+        cluster_id=record.cluster_id,
+        epoch=record.epoch,
+        peer_scheme=record.links.levels.peer_scheme,
+    )
 
 
 def member_annotations(record: MemberRecord) -> dict[str, str]:

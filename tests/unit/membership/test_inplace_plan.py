@@ -19,7 +19,7 @@ from worlds import UID, Data, body, drive, is_write, labels, until
 from etcd_stateful import identity, naming
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.membership import in_place, in_place_request, replicas, takeover
+from etcd_stateful.membership import in_place, in_place_request, replicas
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -33,6 +33,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Job
+from etcd_stateful.records import takeover
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.successor import bump, raised_by

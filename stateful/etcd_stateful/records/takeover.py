@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from etcd_stateful.records.bootstrap import Bootstrap, FirstMember
-from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.records.successor import Successor
 
 
@@ -38,16 +37,4 @@ def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
         successor=None,
         retired=(*record.retired, record.cluster_id),
         restored_by=taking.restore,
-    )
-
-
-def member_record(record: Bootstrap, taking: Successor, claim_uid: str) -> MemberRecord:
-    """The member record for the claim of the successor's first member."""
-    return MemberRecord(
-        cluster_uid=record.cluster_uid,
-        claim_uid=claim_uid,
-        member_id=taking.member_id,
-        cluster_id=taking.cluster_id,
-        epoch=record.next_epoch,
-        peer_scheme=record.links.levels.peer_scheme,
     )

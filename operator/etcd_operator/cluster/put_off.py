@@ -9,10 +9,10 @@ from math import inf
 from typing import Final
 
 from etcd_operator.kube.api import Key
-from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
 from etcd_stateful.membership.children import Postponable
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.put_off import PutOff
 
 RECENT_SECONDS: Final = 60.0
 """How long after a retry was due the same failure counts as a repetition and is not logged

@@ -18,7 +18,6 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Links
 from etcd_stateful.certificates import CertificateSpec, Role, managed, provided, renewed_at
-from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.membership import attempts, in_place_request, roster, rotation, trusted
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import (
@@ -35,6 +34,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.certificates import Certificate, Certificates
+from etcd_stateful.observed.put_off import CERTIFICATE
 
 UNUSABLE: Final = "CertificatesUnusable"
 

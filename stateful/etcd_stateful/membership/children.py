@@ -14,7 +14,6 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
-from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
@@ -32,6 +31,7 @@ from etcd_stateful.membership.steps import (
     Wait,
 )
 from etcd_stateful.observed.objects import Live
+from etcd_stateful.observed.put_off import CERTIFICATE
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 Postponable = ApplyChild | TouchStatefulSet | PushTicket | _OfSecret

@@ -16,12 +16,12 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.certificates import Role
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
+from etcd_stateful.observed.put_off import PutOff
 from etcd_stateful.records.bootstrap import Bootstrap
 
 

@@ -28,7 +28,6 @@ from etcd_stateful.certificates import (
     renewed_at,
     trust_of,
 )
-from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, roll, roster, upgrade
@@ -37,6 +36,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import RotateAuthority, RotationStep, Step
 from etcd_stateful.observed.certificates import Certificate, Stage
+from etcd_stateful.observed.put_off import CERTIFICATE
 
 KUBELET_SECONDS: Final = 180.0
 """After this time every kubelet has updated a changed Secret in its pods; it takes about 100."""

@@ -1,1 +1,1 @@
-"""Observed state as plain values: Kubernetes objects, etcd members, certificates."""
+"""Observed state as plain values: Kubernetes objects, etcd members, certificates, failed writes."""

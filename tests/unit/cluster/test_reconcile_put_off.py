@@ -176,7 +176,7 @@ class TestRefused:
         """If each look renders another manifest, it must not be sent as fast as it is refused."""
         settled.kube.remove(NETWORK_POLICIES, "default", "a")
         settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
-        monkeypatch.setattr("etcd_stateful.manifests.put_off.PutOff.is_of", lambda *_: False)
+        monkeypatch.setattr("etcd_stateful.observed.put_off.PutOff.is_of", lambda *_: False)
 
         await live(settled, 20)
 

@@ -14,10 +14,10 @@ from worlds import formed
 from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
 from etcd_stateful import naming
-from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberRemove, TouchStatefulSet
+from etcd_stateful.observed.put_off import PutOff
 from unit.membership.test_replace import emptied
 
 TOUCH = "patch StatefulSet"

@@ -13,12 +13,12 @@ from worlds import World, drive, formed, labels
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Defragment, Hold, Settled, Step, Wait
 from etcd_stateful.observed.objects import Foreign
+from etcd_stateful.observed.put_off import PutOff
 from unit.membership.test_grow import grown
 from unit.membership.test_replace import REJOINS, chain, damaged_log, deleted, emptied
 from unit.membership.test_shrink import shrunk

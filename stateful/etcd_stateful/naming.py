@@ -86,6 +86,9 @@ RESTORE = f"{GROUP}/restore"
 OPERATOR_IMAGE = f"{GROUP}/operator-image"
 """On a Job: the operator image that it was made with, even if admission has replaced it."""
 
+SURVIVOR = f"{GROUP}/survivor"
+"""On the Job of a recovery or a restore: the pod whose volume it works on."""
+
 SCHEDULE = f"{GROUP}/schedule"
 """Label of an EtcdBackup: the EtcdBackupSchedule that made it."""
 

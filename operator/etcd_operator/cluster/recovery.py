@@ -92,7 +92,7 @@ class Recoveries:
             name=metadata["name"],
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            survivor=notes.get(volume_job.SURVIVOR, ""),
+            survivor=notes.get(naming.SURVIVOR, ""),
             epoch=_number(notes.get(naming.EPOCH, "")),
             spec_hash=notes.get(naming.SPEC_HASH, ""),
             state=state,

@@ -12,6 +12,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import start_settings, tls
 from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.secret import KEY
 
 USER: Final = 65532
 """Distroless images' `nonroot`; upstream's image runs as root unless told otherwise."""
@@ -154,7 +155,7 @@ def _volumes(cluster: EtcdCluster) -> list[Manifest]:
         "name": naming.KEY_VOLUME,
         "secret": {
             "secretName": naming.start_secret(cluster.name),
-            "items": [{"key": "key", "path": "key"}],
+            "items": [{"key": KEY, "path": KEY}],
             "defaultMode": 0o440,
             "optional": True,
         },

@@ -34,7 +34,6 @@ from etcd_stateful.manifests.pod import (
     pod_security,
     resources,
 )
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.records.bootstrap import Bootstrap
 
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
@@ -45,7 +44,7 @@ def recovery_job(
 ) -> Manifest:
     """The recovery Job for the survivor that the record names, in the record's epoch."""
     notes = {
-        SURVIVOR: record.survivor,
+        naming.SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: job_hash(cluster),
         naming.OPERATOR_IMAGE: operator_image,

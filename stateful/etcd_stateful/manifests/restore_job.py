@@ -38,7 +38,6 @@ from etcd_stateful.manifests.pod import (
     pod_security,
     resources,
 )
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.records.bootstrap import Bootstrap
 
 
@@ -59,7 +58,7 @@ def restore_job(
         field: the field that names the store, for the Job's messages.
     """
     notes = {
-        SURVIVOR: record.members[0].name,
+        naming.SURVIVOR: record.members[0].name,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: job_hash(cluster, store),
         naming.CLAIM_UID: claim_uid,

@@ -85,11 +85,10 @@ def _claim(cluster: EtcdCluster) -> Manifest:
     }
 
 
-def first_claim(cluster: EtcdCluster, ordinal: int = 0) -> Manifest:
+def first_claim(cluster: EtcdCluster, ordinal: int) -> Manifest:
     """The claim of one ordinal, exactly as the StatefulSet controller would create it."""
     template = _claim(cluster)
-    name = f"{template['metadata']['name']}-{naming.pod(cluster.name, ordinal)}"
-    place = {"name": name, "namespace": cluster.namespace}
+    place = {"name": naming.claim(cluster.name, ordinal), "namespace": cluster.namespace}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

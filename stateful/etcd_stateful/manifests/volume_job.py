@@ -19,8 +19,6 @@ from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, data_mount, downwa
 LABEL: Final = "etcd-recovery"
 """Differs from the label of the members' pods, so that no Service or StatefulSet selects these."""
 
-SURVIVOR: Final = f"{naming.GROUP}/survivor"
-
 
 def job(
     cluster: EtcdCluster,

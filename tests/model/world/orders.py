@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.jobs import recover
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from model.world import tables
 from model.world.state import Job
 from model.world.tables import Json
@@ -30,7 +29,8 @@ def _read(manifest: Json) -> Job:
     prepare, etcd = spec["initContainers"]
     order = recover.parse_order({one["name"]: one.get("value", "-") for one in prepare["env"]})
     named = (order.settings.member, order.settings.epoch)
-    assert named == (notes[SURVIVOR], int(notes[naming.EPOCH])), "its pod is told something else"
+    noted = (notes[naming.SURVIVOR], int(notes[naming.EPOCH]))
+    assert named == noted, "its pod is told something else"
     claims = [one["persistentVolumeClaim"]["claimName"] for one in spec["volumes"]]
     ordinal = tables.ordinal_of(order.settings.member)
     assert claims == [naming.claim(tables.NAME, ordinal)], "its pod is given another volume"

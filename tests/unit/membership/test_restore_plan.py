@@ -327,7 +327,7 @@ class TestTheManifests:
         made = stateful_set(cluster, replicas=3, operator_image="operator:1")
         [template] = made["spec"]["volumeClaimTemplates"]
 
-        claim = first_claim(cluster)
+        claim = first_claim(cluster, 0)
 
         assert claim["metadata"]["name"] == "data-c-0"
         assert claim["spec"] == template["spec"]

@@ -22,7 +22,6 @@ from worlds import World, body, drive, is_write
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
 from etcd_stateful.backup.reference import last_stored
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import in_place_request
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -118,13 +117,13 @@ class InPlaceWorld(RestoreWorld):
             raise Conflict("there is one of that name")
         manifest: Any = step.manifest
         notes = manifest["metadata"]["annotations"]
-        ordinal = int(notes[SURVIVOR].rpartition("-")[2])
+        ordinal = int(notes[naming.SURVIVOR].rpartition("-")[2])
         beside = ordinal in self.pods and self.pods[ordinal].where == "etcd"
         rule(not beside, "I8", "a Job beside etcd on the same volume")
         rule(self.claims[ordinal].uid == notes[naming.CLAIM_UID], "I8", "of another claim")
         self.jobs.append(manifest)
         self.order = self.record.successor
-        told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
+        told = (notes[naming.SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
         made = (f"j{self._next()}", str(self._next()))
         self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
 

@@ -19,7 +19,6 @@ from world_rules import rule
 from worlds import Conflict, World, body, drive
 
 from etcd_stateful import identity, naming
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
@@ -112,7 +111,7 @@ class RecoveryWorld(World):
         rule(not self.strangers, "I8", "a Job beside strangers")
         manifest: Any = step.manifest
         notes = manifest["metadata"]["annotations"]
-        name, epoch = notes[SURVIVOR], int(notes[naming.EPOCH])
+        name, epoch = notes[naming.SURVIVOR], int(notes[naming.EPOCH])
         rule((name, epoch) == (self.record.survivor, self.record.epoch), "I7", "not as recorded")
         self.jobs.append(manifest)
         self.told_cluster = self.record.cluster_id

@@ -14,7 +14,6 @@ from worlds import body
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import last_stored
-from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import bootstrap_source
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket
@@ -61,7 +60,7 @@ class RestoreWorld(RecoveryWorld):
         manifest: Any = step.manifest
         notes = manifest["metadata"]["annotations"]
         self.jobs.append(manifest)
-        told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
+        told = (notes[naming.SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
         uid, version = f"j{self._next()}", str(self._next())
         of = notes[naming.CLAIM_UID]
         self.job = Job(step.name, uid, version, *told, "running", claim_uid=of)

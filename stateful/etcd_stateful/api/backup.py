@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from etcd_stateful import naming
-from etcd_stateful.api.reading import Reader, RefusedObject, check_labels
+from etcd_stateful.api.reading import Reader, RefusedObject, check_labels, spec_of
 from etcd_stateful.api.stores import VOLUME, Store, file_name_problem, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
-_PROOFS: Final[Mapping[str, Proof]] = {"None": "None", "Hash": "Hash", "Restore": "Restore"}
+_PROOFS: Final[Mapping[str, Proof]] = {proof: proof for proof in get_args(Proof)}
 
 DEFAULT_TIMEOUT: Final = 60
 LONGEST: Final = 2**31 - 1
@@ -109,7 +109,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     """Parses an EtcdBackup; raises RefusedBackup with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     notes: Mapping[str, Any] = metadata.get("annotations") or {}
-    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    spec = spec_of(body)
     endpoints, cluster = _endpoints(spec), spec.object("clusterRef").name("name", "an EtcdCluster")
     if bool(endpoints) == bool(cluster) and not spec.problems:
         spec.problem("etcdEndpoints", "or clusterRef.name must be set, but not both")

@@ -14,7 +14,7 @@ from etcd_stateful.api.access import DEFAULT_ACCESS, Access, read_access
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import EtcdOptions, read_options
 from etcd_stateful.api.pod import PodPolicy, ignored_in_pod, options_in_environment, read_pod
-from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.reading import Problem, Reader, spec_of
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
@@ -165,7 +165,7 @@ def is_paused(body: Mapping[str, Any]) -> bool:
 def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     """Parses an EtcdCluster; raises RefusedCluster with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
-    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    spec = spec_of(body)
     pod = spec.object("pod")
     size = _size(spec)
     _check_name(str(metadata.get("name", "")), spec)

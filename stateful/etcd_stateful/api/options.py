@@ -196,8 +196,14 @@ def read_options(
     mode = etcd.text("autoCompactionMode", typed.get("auto-compaction-mode", "periodic")).lower()
     if mode not in ("periodic", "revision"):
         etcd.problem("autoCompactionMode", "must be Periodic or Revision")
-    heartbeat = _milliseconds(etcd, "heartbeatIntervalMilliseconds", typed, DEFAULT_HEARTBEAT)
-    election = _milliseconds(etcd, "electionTimeoutMilliseconds", typed, DEFAULT_ELECTION)
+    heartbeat = (
+        _count(etcd, "heartbeatIntervalMilliseconds", typed.get("heartbeat-interval"))
+        or DEFAULT_HEARTBEAT
+    )
+    election = (
+        _count(etcd, "electionTimeoutMilliseconds", typed.get("election-timeout"))
+        or DEFAULT_ELECTION
+    )
     if election < 5 * heartbeat:
         etcd.problem(
             "electionTimeoutMilliseconds",
@@ -216,11 +222,6 @@ def read_options(
         cipher_suites=_cipher_suites(etcd, typed.get("cipher-suites", ""), least),
         others=_others(etcd, from_environment, version),
     )
-
-
-def _milliseconds(etcd: Reader, key: str, typed: Mapping[str, str], default: int) -> int:
-    option = next(option for option, field in _TYPED.items() if field == key)
-    return _count(etcd, key, typed.get(option)) or default
 
 
 def _count(etcd: Reader, key: str, fallback: str | None) -> int | None:

@@ -145,6 +145,11 @@ class Reader:
                 self.problem(f"{key}[{index}]", f"must be an object, found {_shown(item)}")
 
 
+def spec_of(body: Mapping[str, Any]) -> Reader:
+    """A reader of a custom resource's spec."""
+    return Reader({"spec": body.get("spec")}, "").object("spec")
+
+
 def check_labels(reader: Reader, labels: Iterable[str]) -> None:
     """A user's labels of pods must not be labels that this operator or the coreos operator sets."""
     for key in labels:

@@ -8,7 +8,7 @@ from typing import Any
 
 from etcd_stateful import identity
 from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy, read_job_pod
-from etcd_stateful.api.reading import Reader, RefusedObject
+from etcd_stateful.api.reading import Reader, RefusedObject, spec_of
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.naming import RESTORE_KIND
@@ -58,7 +58,7 @@ class EtcdRestore:
 def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
     """Parses an EtcdRestore; raises RefusedRestore with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
-    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    spec = spec_of(body)
     cluster = spec.object("etcdCluster")
     if cluster.text("name") != metadata.get("name"):
         found = cluster.text("name")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import LONGEST, RefusedBackup, parse_backup
-from etcd_stateful.api.reading import Problem, Reader, RefusedObject
+from etcd_stateful.api.reading import Problem, Reader, RefusedObject, spec_of
 from etcd_stateful.api.stores import SECTIONS
 
 LONGEST_NAME: Final = 52
@@ -94,7 +94,7 @@ def parse_schedule(body: Mapping[str, Any]) -> EtcdBackupSchedule:
     """Parses an EtcdBackupSchedule; raises RefusedSchedule with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     name = str(metadata["name"])
-    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    spec = spec_of(body)
     if len(name) > LONGEST_NAME:
         spec.problems.append(Problem("metadata.name", f"is longer than {LONGEST_NAME} characters"))
     zone = spec.text("timeZone") or "UTC"

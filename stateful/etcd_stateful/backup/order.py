@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
@@ -33,13 +33,7 @@ CLUSTER_FIELD: Final = "spec.clusterRef.name"
 CERTIFICATE_FIELD: Final = "spec.clientTLSSecret"
 
 Action = Literal["store", "delete", "describe", "bring", "prove"]
-_ACTIONS: Final[Mapping[str, Action]] = {
-    "store": "store",
-    "delete": "delete",
-    "describe": "describe",
-    "bring": "bring",
-    "prove": "prove",
-}
+_ACTIONS: Final[Mapping[str, Action]] = {action: action for action in get_args(Action)}
 
 PROGRESS_PORT: Final = 2377
 

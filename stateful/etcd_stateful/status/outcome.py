@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import RefusedCluster
@@ -14,7 +14,7 @@ from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
 Truth = Literal["True", "False", "Unknown"]
 
-_TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknown": "Unknown"}
+_TRUTHS: Final[Mapping[str, Truth]] = {truth: truth for truth in get_args(Truth)}
 
 
 @dataclass(frozen=True, slots=True)

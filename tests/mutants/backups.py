@@ -527,7 +527,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ORDER_OF_RESTORE,
-        "return BUMP + PACE * max(0, int(made) - _SINCE)",
+        "return BUMP + PACE * max(0, int(created) - _SINCE)",
         "return BUMP",
         "a backup restored twice gives revisions out again",
     ),

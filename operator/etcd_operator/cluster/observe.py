@@ -281,7 +281,7 @@ class Observer:
             predecessors=self._predecessors(cluster, own.stateful_set),
             snapshots=self._snapshots(cluster),
             foreign=foreign,
-            made=created(body) or 0.0,
+            created=created(body) or 0.0,
             operator_image=self._operator_image,
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),

@@ -115,13 +115,13 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     return Order(settings, member_id, cluster_id, store, version, field, bump)
 
 
-def bump_at(made: float) -> int:
+def bump_at(created: float) -> int:
     """By how much the revisions of a cluster that is bootstrapped from a backup are raised.
 
     Args:
-        made: creation timestamp of its EtcdCluster, in seconds since 1970.
+        created: creation timestamp of its EtcdCluster, in seconds since 1970.
     """
-    return BUMP + PACE * max(0, int(made) - _SINCE)
+    return BUMP + PACE * max(0, int(created) - _SINCE)
 
 
 def why_not(manifest: Manifest | None, version: str) -> str:

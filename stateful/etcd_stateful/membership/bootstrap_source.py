@@ -90,7 +90,7 @@ def _record(
 ) -> Bootstrap:
     first = {naming.pod(cluster.name, 0): cluster.peer_url(0)}
     begun = records.first_attempt(cluster.uid, first, version, attempt, cluster.links)
-    return records.restoring(begun, size=cluster.size, bump=bump_at(seen.made), chosen=chosen)
+    return records.restoring(begun, size=cluster.size, bump=bump_at(seen.created), chosen=chosen)
 
 
 def _is_chosen(chosen: Chosen | None, asked: BackupRef) -> bool:

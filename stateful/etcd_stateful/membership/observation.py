@@ -72,7 +72,7 @@ class Observation:
     """etcd's users and roles. None if they were not queried, or no quorum answered."""
     passwords: Mapping[str, str] = field(default_factory=dict)
     """By user, what is wrong with the password in its Secret; empty for a usable one."""
-    made: float = 0.0
+    created: float = 0.0
     """When the resource was created, in seconds since 1970; 0 if unknown."""
     stalled: bool = False
     """Pods have been missing for longer than the StatefulSet controller takes to create them."""

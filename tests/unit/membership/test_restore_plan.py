@@ -393,7 +393,7 @@ class TestRevisionsOfARepeatedRestore:
 
     def raised(self, made: float) -> int:
         world = born()
-        world.made = made
+        world.created = made
         drive(world, idle=2)
         command = world.jobs[0]["spec"]["template"]["spec"]["initContainers"][1]["command"]
         (said,) = (one for one in command if one.startswith("--bump-revision="))

@@ -35,11 +35,11 @@ class RestoreWorld(RecoveryWorld):
         super().__init__(resource)
         self.backups: dict[str, Json] = {}
         """The EtcdBackups in the namespace."""
-        self.made = 0.0
+        self.created = 0.0
         """When the EtcdCluster was created."""
 
     def observe(self) -> Observation:
-        seen = replace(super().observe(), made=self.made)
+        seen = replace(super().observe(), created=self.created)
         if not (name := bootstrap_source.wanted_backup(seen)):
             return seen
         return replace(seen, backup=last_stored(name, self.backups.get(name)))

@@ -24,12 +24,10 @@ from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.status.disruptions import drains_blocked
-from etcd_stateful.status.outcome import Condition, Outcome, Truth
+from etcd_stateful.status.outcome import LONGEST_MESSAGE, Condition, Outcome, Truth
 from etcd_stateful.status.serving import expected, not_serving, serving
 from etcd_stateful.status.transitions import recovering, scaling, upgrading
 from etcd_stateful.stored_conditions import with_times
-
-LONGEST: Final = 1024
 
 
 def accepted(outcome: Outcome) -> Condition:
@@ -80,7 +78,7 @@ def _besides(found: Condition, off: str) -> Condition:
     everything else goes on."""
     if found.reason == "AsDeclared":
         return Condition("Progressing", "True", "StepFailed", off)
-    room = max(LONGEST - len(off) - len(_BESIDES), LONGEST // 2)
+    room = max(LONGEST_MESSAGE - len(off) - len(_BESIDES), LONGEST_MESSAGE // 2)
     return replace(found, message=f"{found.message[:room]}{_BESIDES}{off}")
 
 
@@ -147,7 +145,7 @@ def degraded(outcome: Outcome) -> Condition:
     else:
         return Condition("Degraded", "False", "AllMembersServe", "all members serve")
     if alarm:
-        words = f"{words[: LONGEST - len(alarm) - len('; ')]}; {alarm}"
+        words = f"{words[: LONGEST_MESSAGE - len(alarm) - len('; ')]}; {alarm}"
     return Condition("Degraded", "True", reason, words)
 
 
@@ -328,6 +326,6 @@ def _said(condition: Condition, generation: int) -> dict[str, Any]:
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
-        "message": condition.message[:LONGEST],
+        "message": condition.message[:LONGEST_MESSAGE],
         "observedGeneration": generation if condition.generation is None else condition.generation,
     }

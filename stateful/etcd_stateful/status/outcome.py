@@ -12,6 +12,9 @@ from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
+LONGEST_MESSAGE: Final = 1024
+"""Characters of a message in the status."""
+
 Truth = Literal["True", "False", "Unknown"]
 
 _TRUTHS: Final[Mapping[str, Truth]] = {truth: truth for truth in get_args(Truth)}

@@ -12,7 +12,7 @@ from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.status.conditions import all_conditions, as_stored
 from etcd_stateful.status.member_status import member_status
-from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.outcome import LONGEST_MESSAGE, Outcome
 from etcd_stateful.status.restore_progress import restoring
 from etcd_stateful.versions import reported_version
 
@@ -77,7 +77,7 @@ def _plan(outcome: Outcome) -> str:
     if outcome.refused:
         return "nothing until the spec is fixed"
     if outcome.failure:
-        return f"retry: {outcome.failure}"[:1024]
+        return f"retry: {outcome.failure}"[:LONGEST_MESSAGE]
     if isinstance(outcome.step, Hold):
         why, _, _ = outcome.step.message.partition(". ")
         return f"nothing until a human acts ({outcome.step.reason}): {why}"[:1024]

@@ -6,15 +6,14 @@ done, it stays.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from etcd_stateful.backup.restores import DONE, FAILED, HELD, WORKING
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import in_place, in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-
-LONGEST: Final = 1024
+from etcd_stateful.status.outcome import LONGEST_MESSAGE
 
 
 def restoring(seen: Observation) -> dict[str, Any] | None:
@@ -48,4 +47,4 @@ def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
 
 
 def _told(uid: str, state: str, words: str) -> dict[str, Any]:
-    return {"uid": uid, "state": state, "message": words[:LONGEST]}
+    return {"uid": uid, "state": state, "message": words[:LONGEST_MESSAGE]}

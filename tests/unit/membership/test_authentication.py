@@ -26,7 +26,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.observed.certificates import Certificate, Certificates
-from etcd_stateful.status.conditions import LONGEST
+from etcd_stateful.status.outcome import LONGEST_MESSAGE
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
@@ -409,7 +409,7 @@ class TestHeld:
 
         assert isinstance(step, Hold)
         assert "etcdctl user delete web" in step.message
-        assert len(step.message) <= LONGEST
+        assert len(step.message) <= LONGEST_MESSAGE
 
     def test_it_is_not_turned_on_if_the_operators_certificate_has_another_name(self) -> None:
         found = world()

@@ -38,8 +38,8 @@ from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
 from etcd_stateful.start.ticket import Finding
-from etcd_stateful.status.conditions import LONGEST, all_conditions
-from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.outcome import LONGEST_MESSAGE, Outcome
 from etcd_stateful.status.rendering import render
 
 
@@ -939,7 +939,7 @@ class TestWhatTheConditionSays:
         until = message.index("; c-") if "; c-" in message else len(message)
         said = message[:until]
 
-        assert len(said) + said.count("c-") * 51 < LONGEST
+        assert len(said) + said.count("c-") * 51 < LONGEST_MESSAGE
 
 
 def five_with_three_lost(progress: dict[int, tuple[int, int]]) -> Observation:

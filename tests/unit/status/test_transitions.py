@@ -15,8 +15,8 @@ from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.status.conditions import LONGEST, all_conditions
-from etcd_stateful.status.outcome import Condition, Outcome
+from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.outcome import LONGEST_MESSAGE, Condition, Outcome
 from etcd_stateful.status.transitions import recovering, scaling, upgrading
 from etcd_stateful.versions import parse_version
 
@@ -484,4 +484,6 @@ class TestWhoServes:
         said = told(replace(seen, pods=pods, alarms=(Alarm("NOSPACE", 1),)))["Degraded"]
 
         assert said.message.startswith("not serving: c-1 (0/9 nodes")
-        assert said.message[:LONGEST].endswith("; etcd refuses writes: alarm NOSPACE is raised")
+        assert said.message[:LONGEST_MESSAGE].endswith(
+            "; etcd refuses writes: alarm NOSPACE is raised"
+        )

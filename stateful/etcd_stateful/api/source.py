@@ -18,6 +18,11 @@ class BackupRef:
 Source = Store | BackupRef
 
 
+def backup_in(source: Source) -> str:
+    """Name of the EtcdBackup; empty if the source is a store."""
+    return source.name if isinstance(source, BackupRef) else ""
+
+
 def read_source(spec: Reader, kind_field: str, pod: Reader) -> Source | None:
     """The store or the EtcdBackup that a spec names; None if problems were found.
 

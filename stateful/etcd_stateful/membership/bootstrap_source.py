@@ -77,14 +77,6 @@ def location(seen: Observation, source: Source) -> Store | Step:
     return WriteBootstrap.of(seen, replace(record, chosen=chosen), words)
 
 
-def described(seen: Observation) -> str:
-    """Which EtcdBackup names the store, for a message; empty if the cluster itself does."""
-    asked = seen.cluster.restore
-    if not isinstance(asked, BackupRef):
-        return ""
-    return f" (the store is that of EtcdBackup {asked.name})"
-
-
 def _record(
     seen: Observation, cluster: EtcdCluster, version: str, chosen: Chosen | None, attempt: int = 1
 ) -> Bootstrap:

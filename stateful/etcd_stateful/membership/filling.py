@@ -25,10 +25,15 @@ class Filling:
     record: Bootstrap
     """The record of the cluster that will run on the volume, with its one first member."""
     store: Store
-    whose: str = ""
-    """Added to messages about the store: which object names it."""
+    backup: str = ""
+    """Name of the EtcdBackup that the store is that of; empty if a spec names the store itself."""
     field: str = FIELD
     """The field that names the store."""
+
+    @property
+    def whose(self) -> str:
+        """Whose store it is, to be added to a message."""
+        return f" (the store is that of EtcdBackup {self.backup})" if self.backup else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.source import backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
@@ -101,7 +101,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         bump=bump(live, record.bump),
         raised_by=raised_by(live, record.bump, found.revision),
         store=found,
-        backup=restore.source.name if isinstance(restore.source, BackupRef) else "",
+        backup=backup_in(restore.source),
     )
     words = (
         f"EtcdRestore {restore.name} replaces cluster {to_hex(record.cluster_id)} with "
@@ -148,8 +148,8 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
 
 def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Claim) -> Step:
     record = replace(takeover.successor_record(recorded(seen), taking), bump=taking.raised_by)
-    by = f" (the store is that of EtcdBackup {taking.backup})" if taking.backup else ""
-    step = filling.fill_with_job(seen, claim, Filling(record, taking.store, by, field="spec"))
+    to_fill = Filling(record, taking.store, taking.backup, field="spec")
+    step = filling.fill_with_job(seen, claim, to_fill)
     if isinstance(step, Failed):
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")
     filled = replace(recorded(seen), successor=replace(taking, claim=claim.uid))

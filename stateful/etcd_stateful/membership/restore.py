@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful.api.source import Source
+from etcd_stateful.api.source import Source, backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership import bootstrap_source, filling, leftovers
 from etcd_stateful.membership.filling import Failed, Filling
@@ -55,8 +55,7 @@ def _fill(seen: Observation, source: Source) -> Step:
         return step
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
-    store = bootstrap_source.location(seen, source)
-    return _run(seen, claim, store) if isinstance(store, Store) else store
+    return _run(seen, claim, source)
 
 
 def _not_to_be_used(claim: Claim) -> Step | None:
@@ -75,9 +74,11 @@ def _with_another_version(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, replace(record, version=wanted, oldest=wanted), words)
 
 
-def _run(seen: Observation, claim: Claim, store: Store) -> Step:
-    whose = bootstrap_source.described(seen)
-    step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, whose))
+def _run(seen: Observation, claim: Claim, source: Source) -> Step:
+    store = bootstrap_source.location(seen, source)
+    if not isinstance(store, Store):
+        return store
+    step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, backup_in(source)))
     if isinstance(step, Failed):
         return _failed(seen, step.why)
     words = f"claim {claim.name} holds the data of the backup"

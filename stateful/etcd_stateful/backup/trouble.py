@@ -65,7 +65,7 @@ def store_failure(store: Store, raw: str) -> Failure:
         raw: the client's error.
     """
     reason = "StoreRefused"
-    words, code, statuses = first_line(raw), code_of(raw), set(_STATUS.findall(raw))
+    words, code, statuses = first_line(raw), _code_of(raw), set(_STATUS.findall(raw))
     if untrusted := _untrusted(store, raw):
         reason, told = "StoreUnreachable", untrusted
     elif code in _NO_BUCKET or (not code and "404" in statuses):
@@ -93,13 +93,13 @@ def store_failure(store: Store, raw: str) -> Failure:
 
 def is_forbidden(raw: str) -> bool:
     """Whether the store authenticated the client, but refused this one operation."""
-    code = code_of(raw)
+    code = _code_of(raw)
     return code in ("AccessDenied", "AuthorizationPermissionMismatch", "forbidden") or (
         not code and "403" in _STATUS.findall(raw)
     )
 
 
-def code_of(raw: str) -> str:
+def _code_of(raw: str) -> str:
     found = _CODE.search(raw)
     return (found[1] or found[2]) if found else ""
 
@@ -109,7 +109,7 @@ def first_line(raw: str) -> str:
     reply only the code and the first sentence: a reply may repeat what was sent, such as the ID of
     the key and what was signed with it, and whatever answers at an endpoint may write anything."""
     told, status, reply = _parted(raw.partition("\n\nDebug source")[0])
-    said = [code_of(reply), _sentence(reply)]
+    said = [_code_of(reply), _sentence(reply)]
     line = told + status + "".join(f": {one}" for one in said if one)
     return "".join(one if one.isprintable() else " " for one in " ".join(line.split()))[:400]
 

@@ -19,7 +19,7 @@ def unserving_pod(seen: Observation) -> Step | None:
         if ordinal not in idle
     ]
     if not waits:
-        return silent_voter(seen)
+        return _silent_voter(seen)
     ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
     return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
 
@@ -32,7 +32,7 @@ def _waiting_for_image(seen: Observation) -> set[int]:
     return {seat.ordinal for seat in vacant}
 
 
-def silent_voter(seen: Observation) -> Step | None:
+def _silent_voter(seen: Observation) -> Step | None:
     """Waits for the member of a Ready pod. Ready only says that the last probe passed; the member's
     own answer says whether it serves now."""
     if not is_latched(seen):

@@ -46,7 +46,6 @@ TOGETHER_SECONDS: Final = 60.0
 """Certificates that were issued together are renewed within this time. Waiting for all of them
 means that a new authority costs only one restart."""
 
-
 _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 
 

@@ -13,7 +13,7 @@ from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim
 
 
-def left_behind(seen: Observation) -> tuple[Claim, ...]:
+def _left_behind(seen: Observation) -> tuple[Claim, ...]:
     """Claims recorded for another cluster. A claim without a record never held data: its member
     never got a ticket."""
     return tuple(
@@ -34,7 +34,7 @@ def claims_of_another_cluster(seen: Observation) -> Step | None:
     if broken := next((claim for claim in seen.claims if claim.damage), None):
         return damaged_record(broken)
     discard = seen.cluster.retained_claims.discard
-    old = left_behind(seen)
+    old = _left_behind(seen)
     for claim in old:
         if discard and claim.record and claim.record.cluster_uid == discard:
             return _discard(claim)

@@ -1,8 +1,8 @@
 """Which links a cluster has: those on record, even if its spec says something else by now.
 
-The bootstrap record has what the cluster began with, or how far it has come from that (`switch`).
-If the record is lost, the StatefulSet's annotation tells. Without that too, the claims at least
-tell whether the peer URLs, which are part of etcd's data, are https.
+The bootstrap record has what the cluster began with, or how far it has come from that
+(`tls_switch`). If the record is lost, the StatefulSet's annotation tells. Without that too, the
+claims at least tell whether the peer URLs, which are part of etcd's data, are https.
 """
 
 from __future__ import annotations

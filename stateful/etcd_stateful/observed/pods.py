@@ -76,7 +76,8 @@ class Pod:
     """The epoch that its `start` expects; None if unknown."""
     levels: Levels | None = None
     """The levels of TLS that it was started with; None if unknown: then those on record count."""
-    quota: int = 0  # in bytes, that its etcd was started with; 0 if unknown
+    quota: int = 0
+    """The quota in bytes that its etcd was started with; 0 if unknown."""
 
     @property
     def finding(self) -> Finding | None:

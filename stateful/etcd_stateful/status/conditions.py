@@ -17,11 +17,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.membership import claim_expansion, issued, links, tls_switch
+from etcd_stateful.membership import claim_expansion, issued, links, rotation, tls_switch
 from etcd_stateful.membership.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
-from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.status.disruptions import drains_blocked
 from etcd_stateful.status.outcome import LONGEST_MESSAGE, Condition, Outcome, Truth
@@ -211,11 +210,11 @@ def plaintext(outcome: Outcome) -> Condition | None:
     """Present only while traffic is not encrypted: by choice, or because the cluster is older than
     the TLS default."""
     seen = outcome.observation
-    words = why_plaintext(seen) if seen else ""
+    words = _why_plaintext(seen) if seen else ""
     return Condition("Plaintext", "True", "NotEncrypted", words) if words else None
 
 
-def why_plaintext(seen: Observation) -> str:
+def _why_plaintext(seen: Observation) -> str:
     """Which links are in plaintext on at least one pod, and why; empty if none is."""
     wanted, now = seen.cluster.requested_links, links.lowest_levels(seen)
     said: dict[str, list[str]] = {}
@@ -258,7 +257,7 @@ def rotating(outcome: Outcome) -> Condition | None:
     seen = outcome.observation
     if seen is None or seen.certificates is None:
         return _as_before(outcome, "Rotating")
-    said = under_way(seen) | issued.under_way(seen)
+    said = rotation.under_way(seen) | issued.under_way(seen)
     if not said:
         return None
     return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))

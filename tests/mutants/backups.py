@@ -460,7 +460,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        "    if not wanted or off is None:\n",
+        "    if off is None or not wanted:\n",
         "    if off is None:\n",
         "Retain does not let go of an object that is being deleted",
     ),

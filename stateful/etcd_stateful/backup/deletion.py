@@ -80,10 +80,8 @@ def decide(
         job: the Job that deletes what is stored.
         told: for how many seconds `Complete` has said that it fails.
     """
-    if FINALIZER not in finalizers:
-        return None
     off = finalizer_step(finalizers, wanted=False)
-    if not wanted or off is None:
+    if off is None or not wanted:
         return off
     if running and may_still_run(running):
         return _stop(running)

@@ -55,8 +55,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _JOBS,
-        '        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],\n',
-        "",
+        "orders.CA_FOLDER, orders.CA_FILE))",
+        "orders.CA_FOLDER))",
         "the private key beside a store's authority is in the pod",
     ),
     # What is stored.
@@ -434,7 +434,7 @@ MUTANTS: Final = [
         "the Job may do what its account may",
     ),
     Mutant(
-        _JOB,
+        _JOBS,
         '"optional": True, ',
         "",
         "a Secret that is missing is waited for in silence",
@@ -731,7 +731,7 @@ MUTANTS: Final = [
     Mutant(
         _RESTORE_JOB,
         '_ours("finish", environment, operator_image, [])',
-        '_ours("finish", environment, operator_image, _store_mounts(store))',
+        '_ours("finish", environment, operator_image, mounts)',
         "a container that needs no credentials has them",
     ),
     Mutant(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.backup import LONGEST, EtcdBackup, JobPod
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.api.stores import VOLUME, Store
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.deletion import deletion_run, other_locations
@@ -24,12 +24,13 @@ from etcd_stateful.backup.plan import job_name
 from etcd_stateful.backup.restores import description_run
 from etcd_stateful.manifests.common import Manifest, owner_reference
 from etcd_stateful.manifests.jobs import (
-    AUTHORITIES_MOUNT,
     MALLOC_ENVIRONMENT,
     TRIES,
-    authorities_volume,
+    Mounted,
     identity_labels,
     job_spec,
+    optional_secret,
+    store_access,
     unexpanded,
 )
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, RESTRICTED_POD
@@ -207,7 +208,7 @@ def _pod(
     backup: EtcdBackup, told: Order, image: str, pull_secrets: Sequence[Manifest]
 ) -> dict[str, Any]:
     pod = backup.pod
-    volumes, mounts = _volumes(backup, told)
+    mounted = _mounted(backup, told)
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -226,12 +227,12 @@ def _pod(
                     *GRPC_ENVIRONMENT,
                 ],
                 "ports": [{"name": "progress", "containerPort": orders.PROGRESS_PORT}],
-                "volumeMounts": mounts,
+                "volumeMounts": [mount for _, mount in mounted],
                 "securityContext": RESTRICTED_CONTAINER,
                 "resources": dict(pod.resources or _RESOURCES),
             }
         ],
-        "volumes": volumes,
+        "volumes": [volume for volume, _ in mounted],
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [dict(one) for one in pod.tolerations],
         "imagePullSecrets": _each_once(*pod.image_pull_secrets, *pull_secrets),
@@ -247,23 +248,8 @@ def _each_once(*secrets: Mapping[str, Any]) -> list[Manifest]:
     return found
 
 
-def _volumes(backup: EtcdBackup, told: Order) -> tuple[list[Manifest], list[Manifest]]:
-    volumes: list[Manifest] = []
-    mounts: list[Manifest] = []
-    secrets = (
-        ("store", backup.store.secret, orders.STORE_FOLDER),
-        ("client", told.client_secret, orders.CLIENT_FOLDER),
-    )
-    for name, secret, path in secrets:
-        if secret:
-            source = {"secretName": secret, "optional": True, "defaultMode": 0o440}
-            volumes.append({"name": name, "secret": source})
-            mounts.append({"name": name, "mountPath": path, "readOnly": True})
-    if backup.store.ca_secret:
-        volumes.append(authorities_volume(backup.store))
-        mounts.append(dict(AUTHORITIES_MOUNT))
-    if backup.store.kind == VOLUME:
-        claim = {"claimName": backup.store.bucket}
-        volumes.append({"name": "volume", "persistentVolumeClaim": claim})
-        mounts.append({"name": "volume", "mountPath": orders.VOLUME})
-    return volumes, mounts
+def _mounted(backup: EtcdBackup, told: Order) -> Mounted:
+    found = store_access(backup.store)
+    if told.client_secret:
+        found.append(optional_secret("client", told.client_secret, orders.CLIENT_FOLDER))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.manifests.common import Manifest
 
@@ -21,6 +21,9 @@ MALLOC_ENVIRONMENT: Final = (
 each chunk, and the next chunk faults it in again page by page; and it keeps an arena for each of
 many threads."""
 
+Mounted = list[tuple[Manifest, Manifest]]
+"""Volumes of a pod, each with its mount in a container."""
+
 _AZURE: Final = "azure.workload.identity/use"
 
 
@@ -30,19 +33,28 @@ def identity_labels(store: Store) -> dict[str, str]:
     return {_AZURE: "true"} if store.storage_account else {}
 
 
-AUTHORITIES_MOUNT: Final[Manifest] = {"name": "ca", "mountPath": orders.CA_FOLDER, "readOnly": True}
+def store_access(store: Store, *, read_only: bool = False) -> Mounted:
+    """The volumes by which a pod reaches the store: the credentials, the CA bundle that the store's
+    certificate is verified with, and the claim of a store of kind Volume."""
+    only = {"readOnly": True} if read_only else {}
+    found: Mounted = []
+    if store.secret:
+        found.append(optional_secret("store", store.secret, orders.STORE_FOLDER))
+    if store.ca_secret:
+        found.append(optional_secret("ca", store.ca_secret, orders.CA_FOLDER, orders.CA_FILE))
+    if store.kind == VOLUME:
+        claim = {"name": "volume", "persistentVolumeClaim": {"claimName": store.bucket, **only}}
+        found.append((claim, {"name": "volume", "mountPath": orders.VOLUME, **only}))
+    return found
 
 
-def authorities_volume(store: Store) -> Manifest:
-    """The CA bundle that the store's certificate is verified with, and nothing else of its Secret.
-    Optional, so that the pod starts and reports a missing Secret."""
-    source = {
-        "secretName": store.ca_secret,
-        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],
-        "optional": True,
-        "defaultMode": 0o440,
-    }
-    return {"name": AUTHORITIES_MOUNT["name"], "secret": source}
+def optional_secret(name: str, secret: str, path: str, *keys: str) -> tuple[Manifest, Manifest]:
+    """A volume with the Secret, or with only these keys of it, and its mount. The Secret is
+    optional, so that the pod starts and reports a missing one."""
+    source: Manifest = {"secretName": secret, "optional": True, "defaultMode": 0o440}
+    if keys:
+        source["items"] = [{"key": one, "path": one} for one in keys]
+    return {"name": name, "secret": source}, {"name": name, "mountPath": path, "readOnly": True}
 
 
 def job_spec(final: int, *containers: str) -> Manifest:

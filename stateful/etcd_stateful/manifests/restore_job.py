@@ -18,17 +18,15 @@ from typing import Any
 from etcd_stateful import naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.api.stores import VOLUME, Store
-from etcd_stateful.backup import order as orders
+from etcd_stateful.api.stores import Store
 from etcd_stateful.jobs import restore
 from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import (
-    AUTHORITIES_MOUNT,
     MALLOC_ENVIRONMENT,
-    authorities_volume,
     identity_labels,
     job_spec,
+    store_access,
     unexpanded,
 )
 from etcd_stateful.manifests.pod import (
@@ -84,6 +82,8 @@ def _pod(
 ) -> dict[str, Any]:
     first = record.members[0]
     environment = _environment(cluster, record, store, field)
+    mounted = store_access(store, read_only=True)
+    mounts = [mount for _, mount in mounted]
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -91,9 +91,7 @@ def _pod(
         "serviceAccountName": store.service_account,
         "securityContext": pod_security(cluster),
         "initContainers": [
-            _ours(
-                "fetch", [*environment, *MALLOC_ENVIRONMENT], operator_image, _store_mounts(store)
-            )
+            _ours("fetch", [*environment, *MALLOC_ENVIRONMENT], operator_image, mounts)
             | resources(cluster),
             {
                 "name": "etcdutl",
@@ -108,7 +106,7 @@ def _pod(
         "containers": [_ours("finish", environment, operator_image, []) | resources(cluster)],
         "volumes": [
             volume_job.data_volume(first.name),
-            *_store_volumes(store),
+            *(volume for volume, _ in mounted),
         ],
         **placement(cluster),
     }
@@ -134,28 +132,3 @@ def _environment(
 
 def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manifest]) -> Manifest:
     return volume_job.container("etcd_operator.restore", name, environment, image, *mounts)
-
-
-def _store_volumes(store: Store) -> list[Manifest]:
-    """Optional Secrets, so that the pod starts and reports a missing one."""
-    volumes: list[Manifest] = []
-    if store.secret:
-        source = {"secretName": store.secret, "optional": True, "defaultMode": 0o440}
-        volumes.append({"name": "store", "secret": source})
-    if store.ca_secret:
-        volumes.append(authorities_volume(store))
-    if store.kind == VOLUME:
-        claim = {"claimName": store.bucket, "readOnly": True}
-        volumes.append({"name": "volume", "persistentVolumeClaim": claim})
-    return volumes
-
-
-def _store_mounts(store: Store) -> list[Manifest]:
-    mounts: list[Manifest] = []
-    if store.secret:
-        mounts.append({"name": "store", "mountPath": orders.STORE_FOLDER, "readOnly": True})
-    if store.ca_secret:
-        mounts.append(dict(AUTHORITIES_MOUNT))
-    if store.kind == VOLUME:
-        mounts.append({"name": "volume", "mountPath": orders.VOLUME, "readOnly": True})
-    return mounts

@@ -236,7 +236,8 @@ class Backups:
                         backup, run, target, operator_image=image, cluster=of, last=last
                     )
                     begun = await self._begin(body, backup)
-                    await self._note(begun, run, job["metadata"]["name"])
+                    if not await self._is_noted(begun, run, job["metadata"]["name"]):
+                        return 1.0
                     await self._create(job)
                 case CreateTrialJob(run=run, stored=stored, store=store):
                     at = replace(backup, store=store)
@@ -289,14 +290,15 @@ class Backups:
             pull_secrets=recorded_cluster.pull_secrets(of),
         )
 
-    async def _note(self, body: Json, run: Run, job: str) -> None:
+    async def _is_noted(self, body: Json, run: Run, job: str) -> bool:
         """Records the Job before it is created. Otherwise nobody would know of it after an edit of
-        the spec, and two Jobs could write under one name."""
+        the spec, and two Jobs could write under one name. False if others keep changing the object,
+        or it is gone."""
         if (body.get("status") or {}).get("job") == job:
-            return
+            return True
         said = plan.starting(job)
         told = status.render(body, run, said, job=job, began="", now=self._now())
-        await self._write(body, told)
+        return await self._write(body, told)
 
     async def _create(self, manifest: Json) -> None:
         await self._kube.create(JOBS, manifest)

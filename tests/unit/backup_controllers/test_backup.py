@@ -367,6 +367,24 @@ async def test_a_failed_backup_does_not_run_again_when_its_schedule_deletes_it(
     assert world.jobs() == ["b-backup-g1"]
 
 
+async def test_two_jobs_wrote_to_one_path_after_two_edits_while_the_first_job_was_noted(
+    world: World,
+) -> None:
+    """The note failed, and the Job was created all the same. After the edits nobody knew of it."""
+
+    def edit(generation: int) -> None:
+        world.declare(generation=generation, verify="Hash" if generation == 2 else None)
+        if generation == 2:
+            world.kube.before["apply EtcdBackup/status"] = lambda: edit(3)
+
+    world.kube.before["apply EtcdBackup/status"] = lambda: edit(2)
+    await world.settle()
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g3"]
+    assert world.status["job"] == "b-backup-g3"
+
+
 async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])

@@ -294,7 +294,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "return None if backup.let_go else run",
+        'return None if backup.let_go and stored.get("run") else run',
         "return run",
         "one that failed is begun again while its schedule deletes it",
     ),

@@ -50,8 +50,9 @@ def due_run(
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
-    # A schedule edits the spec before it deletes the object: that is no request for another run.
-    return None if backup.let_go else run
+    # Before a schedule deletes a finished backup, it edits the spec: that is no request for another
+    # run. A copy of such an object has no status, and may never be deleted.
+    return None if backup.let_go and stored.get("run") else run
 
 
 def decide(seen: ObservedBackup) -> Step:

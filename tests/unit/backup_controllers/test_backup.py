@@ -385,6 +385,20 @@ async def test_two_jobs_wrote_to_one_path_after_two_edits_while_the_first_job_wa
     assert world.status["job"] == "b-backup-g3"
 
 
+async def test_a_copy_of_a_backup_that_its_schedule_was_deleting_was_never_begun_nor_said_why(
+    world: World,
+) -> None:
+    """While the store refused its deletion, the namespace was saved, and then restored from that.
+    It counted as running, so its schedule missed every later run."""
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    body["metadata"]["annotations"] = {naming.LET_GO: "retention"}
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert world.condition()["reason"] == "Starting"
+
+
 async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])

@@ -49,7 +49,8 @@ oldest: venv ## Test charts, CRDs and the operator's calls on the oldest support
 verify: venv ## Run the long campaigns, on three nodes; their reports are checked in
 	@$(MAKE) --no-print-directory NODES=3 install test-tools
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
-	@WALKS=2000 $(PYTHON) -m pytest --quiet tests/unit/membership/test_combined_walk.py
+	@WALKS=2000 $(PYTHON) -m pytest --quiet tests/unit/membership/test_combined_walk.py \
+	  tests/unit/backup_controllers/test_backup_walk.py
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration

@@ -210,8 +210,9 @@ class FakeKube:
         self._check(known, wanted)
         waits = propagation == "Foreground" and self._pods_of(known)
         if known["metadata"].get("finalizers") or waits:
-            known["metadata"]["deletionTimestamp"] = self.clock.rfc3339()
-            self._store((resource, namespace, name), known)
+            marked = copied(known)
+            marked["metadata"].setdefault("deletionTimestamp", self.clock.rfc3339())
+            self._store((resource, namespace, name), marked)
         else:
             self.remove(resource, namespace, name)
         return True

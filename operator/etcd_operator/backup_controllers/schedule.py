@@ -77,8 +77,9 @@ class Schedules:
 
         Raises KubeError, which the queue logs and retries with back-off.
         """
-        if self._began is None:
-            self._began = self._wall_clock()
+        # If the clock was ahead then, runs would be held until that time, and nothing would say so.
+        now = self._wall_clock()
+        self._began = now if self._began is None else min(self._began, now)
         body = self._store.get(ETCD_SCHEDULES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
             self._metrics.forget_schedule(key)

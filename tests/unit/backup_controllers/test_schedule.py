@@ -175,6 +175,21 @@ async def test_a_run_creates_one_etcdbackup(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize("jitter_seconds", [0, 30])
+async def test_an_operator_that_began_while_its_clock_was_ahead_made_no_run_until_that_time(
+    world: World, jitter_seconds: int
+) -> None:
+    """Every run counted as one that was overdue when it began, and waited for its turn then."""
+    world.declare(jitterSeconds=jitter_seconds)
+    world.clock.now += 2 * 86400
+    world.begin()
+    await world.schedules.reconcile(("default", "another"))
+    world.clock.now = START
+    await world.until("03:00:59")
+
+    assert world.backups() == ["03:00"]
+
+
 async def test_a_new_run_reaches_the_queue_of_backups(world: World) -> None:
     """A backup that is put into the store directly is no news when the watch reports it, and would
     never be started."""

@@ -333,8 +333,7 @@ class Backups:
 
     async def _tell(self, body: Json, seen: ObservedBackup, said: WriteStatus) -> float | None:
         began = rfc3339(said.began) if said.began is not None else ""
-        job = seen.job.name if seen.job and not seen.job.other_owner else ""
-        told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
+        told = status.render(body, seen.run, said, job=_named(seen), began=began, now=self._now())
         if said.over:
             await self._announce(body, said)
         if await self._write(body, told) and said.over:
@@ -353,6 +352,14 @@ class Backups:
 
 def _finalizers(body: Json) -> list[str]:
     return list(body["metadata"].get("finalizers") or ())
+
+
+def _named(seen: ObservedBackup) -> str:
+    """The Job to name in the status; empty to name the same as before. An earlier Job stays there
+    until it has ended, as nothing else tells of it."""
+    if seen.before and not seen.before.other_owner and seen.before.state == "running":
+        return ""
+    return seen.job.name if seen.job and not seen.job.other_owner else ""
 
 
 def _is_members(claim: Json | None) -> bool:

@@ -385,6 +385,29 @@ async def test_two_jobs_wrote_to_one_path_after_two_edits_while_the_first_job_wa
     assert world.status["job"] == "b-backup-g3"
 
 
+async def test_a_job_was_forgotten_that_ended_after_its_interval_was_set_back(world: World) -> None:
+    """The run of the first interval had a Job already, and the status named that one instead. The
+    next run began while the pod of the other was still writing."""
+    for generation, interval in enumerate((60, 600, 60), 1):
+        world.declare(generation, backupPolicy={"backupIntervalInSecond": interval})
+        world.clock.now += interval
+        for _ in range(3):
+            await world.settle()
+        if generation == 1:
+            world.run_pod(message=outcome.serialise(STORED))
+            world.end_job()
+        elif generation == 2:
+            stopping, all_jobs = world.status["job"], world.jobs()
+            world.run_pod(name="p2", of=stopping)
+    for _ in range(3):
+        world.clock.now += 61
+        await world.settle()
+
+    assert len(all_jobs) == 2
+    assert "deletionTimestamp" in world.kube.live(JOBS, stopping)["metadata"]
+    assert (world.status["job"], world.jobs()) == (stopping, all_jobs)
+
+
 async def test_a_copy_of_a_backup_that_its_schedule_was_deleting_was_never_begun_nor_said_why(
     world: World,
 ) -> None:

@@ -13,9 +13,9 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import disable_created_metrics
@@ -48,8 +48,6 @@ from etcd_operator.telemetry.health import Health, health_app, metrics_app, serv
 from etcd_operator.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 GRACE_SECONDS = 10.0
 """How long the passes in progress may go on after the process was asked to stop."""
@@ -145,12 +143,12 @@ class Operator:
         leading = asyncio.Event()
         mark = self.name_changes.mark
         work = make(self.client, self.store, self.metrics, self.settings, mark)
-        watchdog = _task(self.health.beat(self.metrics), "loop lag")
-        informer = _task(self.informer.run(), "informer")
-        listening = _task(self.name_changes.run(), "watches of names")
-        election = _task(self._lead(leading), "election")
-        working = _task(self._work(work, leading), "queues")
-        stopping = _task(stop.wait(), "stop")
+        watchdog = asyncio.create_task(self.health.beat(self.metrics), name="loop lag")
+        informer = asyncio.create_task(self.informer.run(), name="informer")
+        listening = asyncio.create_task(self.name_changes.run(), name="watches of names")
+        election = asyncio.create_task(self._lead(leading), name="election")
+        working = asyncio.create_task(self._work(work, leading), name="queues")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
         parts = [watchdog, informer, listening, election, working, stopping]
         await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         asked = stopping.done()
@@ -257,10 +255,6 @@ async def _listen(variable: str, port: int, app: web.Application) -> web.AppRunn
         raise CannotStart(
             f"cannot listen on port {port}: {why}. Set {variable} to a port that is free"
         ) from error
-
-
-def _task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    return asyncio.create_task(coroutine, name=name)
 
 
 def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:

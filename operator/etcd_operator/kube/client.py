@@ -111,13 +111,12 @@ class Client:
 
     async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
         manager = STATUS_FIELD_MANAGER if status else FIELD_MANAGER
-        typed = {"apiVersion": resource.api_version, "kind": resource.kind} | manifest
         answer = await self._call(
             "apply",
             resource,
             _object_path(resource, manifest) + ("/status" if status else ""),
             query={"fieldManager": manager, "force": "true"},
-            body=typed,
+            body=resource.named(manifest),
             content_type=APPLY,
         )
         return _same(manifest, answer)
@@ -130,7 +129,7 @@ class Client:
             resource.path(metadata.get("namespace")),
             name=metadata.get("name", ""),
             query={"fieldManager": FIELD_MANAGER},
-            body={"apiVersion": resource.api_version, "kind": resource.kind} | manifest,
+            body=resource.named(manifest),
         )
 
     async def merge_patch(
@@ -225,10 +224,8 @@ class Client:
         while True:
             path = resource.path(namespace)
             page = await self._call("list", resource, path, query=query)
-            # The items of a list have no apiVersion and kind.
-            typed = {"apiVersion": resource.api_version, "kind": resource.kind}
             try:
-                items += [typed | item for item in page.get("items") or []]
+                items += [resource.named(item) for item in page.get("items") or []]
                 metadata = page["metadata"]
                 version, more = int(metadata["resourceVersion"]), metadata.get("continue")
             except (ValueError, LookupError, TypeError) as error:

@@ -178,14 +178,10 @@ class Store:
 
     def of_cluster(self, resource: Resource, namespace: str, cluster: str) -> list[Json]:
         """The objects with the cluster's instance label, sorted by name."""
-        return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
+        return self.of(Owner(ETCD_CLUSTERS, (namespace, cluster)), resource)
 
     def of(self, owner: Owner, resource: Resource) -> list[Json]:
-        """The objects that belong to an EtcdBackup, EtcdRestore or EtcdBackupSchedule, sorted by
-        name."""
-        return self._of(resource, owner)
-
-    def _of(self, resource: Resource, owner: Owner) -> list[Json]:
+        """The objects that belong to a custom resource, sorted by name."""
         found = self._shelf(resource).by_owner.get(owner, {})
         return [found[key] for key in sorted(found)]
 

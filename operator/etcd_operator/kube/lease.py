@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from etcd_operator.kube.api import LEASES, Conflict, Json, KubeError, Kubernetes
+from etcd_operator.timestamps import micro
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Lock:
         if not self.held:
             return False
         # As in client-go: an empty holder, and a duration of one second.
-        now = _now()
+        now = micro(time.time())
         empty = {
             "holderIdentity": "",
             "leaseDurationSeconds": 1,
@@ -84,7 +85,7 @@ class Lock:
         return await self._patch(empty)
 
     def _renewed(self) -> Json:
-        now = _now()
+        now = micro(time.time())
         transitions = self._spec.get("leaseTransitions") or 0
         return {
             "holderIdentity": self.identity,
@@ -143,7 +144,3 @@ async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
 
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")[:-6] + "Z"

@@ -41,14 +41,23 @@ class StatusWriter:
         self._resource = resource
 
     async def write(self, body: Json, status: Json) -> bool:
-        """Like `write_if_changed`."""
+        """Writes the status if it differs from the stored one in more than its times. Returns
+        whether it was written.
+
+        The result goes into the store at once, before the watch delivers it. Raises KubeError.
+        """
+        if without_times(status) == without_times(body.get("status") or {}):
+            return False
         try:
-            return await write_if_changed(self._kube, self._store, self._resource, body, status)
+            written = await write_status(self._kube, self._resource, body, status)
         except Rejected as error:
             if words := refused_in_words(error):
                 about = self._resource.named(body)
                 await self._events.emit(about, "Warning", REFUSED, out_of_date(words))
             raise
+        if written is not None:
+            self._store.put_written(self._resource, body, written)
+        return written is not None
 
 
 def out_of_date(words: str) -> str:
@@ -58,22 +67,6 @@ def out_of_date(words: str) -> str:
         words: why the status was refused.
     """
     return f"The status is out of date: {words}"
-
-
-async def write_if_changed(
-    kube: Kubernetes, store: Store, resource: Resource, body: Json, status: Json
-) -> bool:
-    """Writes the status if it differs from the stored one in more than its times. Returns whether
-    it was written.
-
-    The result goes into the store at once, before the watch delivers it. Raises KubeError.
-    """
-    if without_times(status) == without_times(body.get("status") or {}):
-        return False
-    written = await write_status(kube, resource, body, status)
-    if written is not None:
-        store.put_written(resource, body, written)
-    return written is not None
 
 
 async def write_status(

@@ -21,8 +21,9 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
+from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import write_if_changed
+from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.watches import OURS, SELECTORS, Scope
 from etcd_operator.queue import informer as informer_module
@@ -280,7 +281,9 @@ async def test_an_edit_followed_by_a_status_write_was_not_reconciled(informer, k
     informer._store.put(ETCD_BACKUPS, body)
     if edited:
         kube.put(ETCD_BACKUPS, body | {"spec": {"s3": {"path": "a/b"}}})
-    assert await write_if_changed(kube, informer._store, ETCD_BACKUPS, body, {"phase": "x"})
+    events = Events(kube, instance="test")
+    statuses = StatusWriter(kube, informer._store, events, ETCD_BACKUPS)
+    assert await statuses.write(body, {"phase": "x"})
     informer.on_event(ETCD_BACKUPS, "MODIFIED", kube.live(ETCD_BACKUPS, "b", "ns"))
 
     assert keys == [("etcdbackups", ("ns", "b"))] * edited

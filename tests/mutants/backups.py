@@ -351,7 +351,7 @@ MUTANTS: Final = [
     Mutant(
         "operator/etcd_operator/kube/store.py",
         "    if name := notes.get(naming.RESTORE):\n",
-        '    if (name := notes.get(naming.RESTORE)) and not metadata.get("labels"):\n',
+        "    if (name := notes.get(naming.RESTORE)) and not labels_of(obj):\n",
         "a pod of a restore is counted as its cluster's",
     ),
     Mutant(

@@ -31,6 +31,7 @@ from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
+from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming, stored_conditions
@@ -189,10 +190,9 @@ class Restores:
 
 def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
     told: Json = cluster.get("status") or {}
-    notes = cluster["metadata"].get("annotations") or {}
     blocked = stored_conditions.find(told, "Blocked")
     return TargetCluster(
-        of=str(notes.get(naming.RESTORED_BY, "")),
+        of=str(annotations_of(cluster).get(naming.RESTORED_BY, "")),
         serves=stored_conditions.is_true(told, "Available"),
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),

@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from etcd_operator.kube.api import Key
+from etcd_operator.metadata import annotations_of
 from etcd_stateful import naming
 from etcd_stateful.membership import stalled
 from etcd_stateful.membership.observation import Observation
@@ -64,5 +65,5 @@ class MissingPods:
 
 
 def _touched(base: Observation) -> str:
-    metadata = (base.stateful_set or {}).get("metadata") or {}
-    return str((metadata.get("annotations") or {}).get(naming.TOUCHED, ""))
+    notes = annotations_of(base.stateful_set) if base.stateful_set else {}
+    return str(notes.get(naming.TOUCHED, ""))

@@ -43,6 +43,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
+from etcd_operator.metadata import labels_of
 from etcd_operator.objects import jobs, reading
 from etcd_operator.timestamps import created
 from etcd_stateful import naming
@@ -341,5 +342,4 @@ class Observer:
 
 
 def _is_member(cluster: EtcdCluster, raw: Json) -> bool:
-    labels = raw["metadata"].get("labels") or {}
-    return bool(naming.selector(cluster.name).items() <= labels.items())
+    return naming.selector(cluster.name).items() <= labels_of(raw).items()

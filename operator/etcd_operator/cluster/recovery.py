@@ -15,6 +15,7 @@ from typing import Final
 
 from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
+from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.trouble import podless, trouble
 from etcd_operator.step_result import Done, Outdated
@@ -83,8 +84,7 @@ class Recoveries:
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
-        metadata = raw["metadata"]
-        notes = metadata.get("annotations") or {}
+        metadata, notes = raw["metadata"], annotations_of(raw)
         other = reading.foreign(cluster, "Job", raw)
         state = jobs.state(raw)
         newest = own[-1] if own else None
@@ -164,8 +164,7 @@ def _names(pods: Iterable[Json]) -> tuple[str, ...]:
 
 
 def _label(pod: Json, name: str) -> str:
-    labels = pod["metadata"].get("labels") or {}
-    return str(labels.get(name, ""))
+    return str(labels_of(pod).get(name, ""))
 
 
 def _phase(pod: Json) -> str:

@@ -20,6 +20,7 @@ from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
@@ -223,4 +224,4 @@ def _version(raw: Json) -> str:
 
 
 def _written(raw: Json) -> float:
-    return seconds((raw["metadata"].get("annotations") or {}).get(naming.WRITTEN)) or 0.0
+    return seconds(annotations_of(raw).get(naming.WRITTEN)) or 0.0

@@ -17,6 +17,7 @@ from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json, Key, Kubernetes,
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_operator.kube.watches import OURS
+from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
@@ -157,7 +158,7 @@ class IssuedLook:
 
 def other_issuer(raw: Json, issuer: Issuer | None) -> str:
     """What is wrong with a Secret that another issuer has filled; empty if this one has."""
-    notes = raw["metadata"].get("annotations") or {}
+    notes = annotations_of(raw)
     made_by = tuple(str(notes.get(key, "")) for key in ISSUER)
     if issuer is None or made_by == (issuer.name, issuer.kind, issuer.group):
         return ""
@@ -166,7 +167,7 @@ def other_issuer(raw: Json, issuer: Issuer | None) -> str:
 
 def _is_of(name: str, raw: Json) -> bool:
     """Whether cert-manager has written this Secret for the Certificate of the same name."""
-    return (raw["metadata"].get("annotations") or {}).get(NAME) == name
+    return annotations_of(raw).get(NAME) == name
 
 
 def _not_written(cluster: EtcdCluster, name: str, raw: Json) -> Foreign:

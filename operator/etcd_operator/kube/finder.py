@@ -20,6 +20,7 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_operator.kube.store import Store, version_of
+from etcd_operator.metadata import labels_of
 from etcd_stateful import naming
 
 ABSENT_SECONDS: Final = 10.0
@@ -113,8 +114,8 @@ class Finder:
         metadata = obj["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         self._absent.pop((resource, namespace, name), None)
-        labels = metadata.get("labels") or {}
-        if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
+        ours = labels_of(obj).get(naming.LABEL_MANAGED_BY) == naming.MANAGER
+        if resource.group == naming.GROUP or ours:
             put(resource, obj)
         elif self.known(resource, namespace, name) is not None:
             self._store.remove(resource, namespace, name, metadata["uid"], version_of(obj))

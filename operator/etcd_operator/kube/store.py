@@ -28,6 +28,7 @@ from etcd_operator.kube.api import (
     Key,
     Resource,
 )
+from etcd_operator.metadata import annotations_of, labels_of
 from etcd_stateful import naming
 
 
@@ -50,21 +51,20 @@ class Owner(NamedTuple):
 def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
     """The custom resources that need a pass when this object changes: itself, its schedule, its
     backup, its cluster."""
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace", "")
+    namespace = obj["metadata"].get("namespace", "")
     if resource.group == naming.GROUP:
         itself = Owner(resource, key_of(obj))
-        schedule = (metadata.get("labels") or {}).get(naming.SCHEDULE)
+        schedule = labels_of(obj).get(naming.SCHEDULE)
         if resource == ETCD_BACKUPS and schedule:
             return itself, Owner(ETCD_SCHEDULES, (namespace, schedule))
         if resource == ETCD_RESTORES:
             # It may request that the cluster of the same name is restored in place.
             return itself, Owner(ETCD_CLUSTERS, key_of(obj))
         return (itself,)
-    notes = metadata.get("annotations") or {}
+    notes = annotations_of(obj)
     if name := notes.get(naming.RESTORE):
         return (Owner(ETCD_RESTORES, (namespace, name)),)
-    cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
+    cluster = labels_of(obj).get(naming.LABEL_INSTANCE)
     of_cluster = (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
     if name := notes.get(naming.BACKUP):
         return Owner(ETCD_BACKUPS, (namespace, name)), *of_cluster

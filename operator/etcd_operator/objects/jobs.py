@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import reading, trouble
 from etcd_stateful import naming
 from etcd_stateful.manifests.backup_job import LABEL
@@ -58,7 +59,7 @@ def is_unpullable(
     The image that the Job was created with is read from its annotation, not from its pod template,
     because an admission webhook may replace images by those of a mirror.
     """
-    made = (job["metadata"].get("annotations") or {}).get(naming.OPERATOR_IMAGE)
+    made = annotations_of(job).get(naming.OPERATOR_IMAGE)
     if pod is None or state(job) != "running" or made in (None, operator_image):
         return False
     containers = trouble.all_containers(pod.get("status") or {})
@@ -74,9 +75,8 @@ def is_stopping(pod: Mapping[str, Any]) -> bool:
 
 def backs_up(pod: Mapping[str, Any]) -> bool:
     """Whether the pod runs a backup, so that it may be reading a snapshot from a member."""
-    labels = pod["metadata"].get("labels") or {}
     runs = (pod.get("status") or {}).get("phase") == "Running"
-    return runs and labels.get(naming.LABEL_NAME) == LABEL
+    return runs and labels_of(pod).get(naming.LABEL_NAME) == LABEL
 
 
 def out_of_memory(pod: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import seconds_since
 from etcd_stateful import identity, naming, stored_conditions
@@ -46,15 +47,15 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         claim: the claim of the pod's data volume, to report its problems.
         now: seconds since 1970.
     """
-    metadata = raw["metadata"]
+    metadata, labels, notes = raw["metadata"], labels_of(raw), annotations_of(raw)
     ordinal = naming.ordinal_of(cluster.name, metadata["name"])
     if ordinal is None:
         return None
-    status = raw.get("status") or {}
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
     start = _container(status, "initContainerStatuses", naming.START_CONTAINER)
     etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
     age = seconds_since(metadata.get("creationTimestamp"), now)
-    record, flaw = (None, "") if cluster.durable else _member_record(metadata)
+    record, flaw = (None, "") if cluster.durable else _member_record(raw)
     words = flaw or trouble.trouble(raw, claim, age, now)
     until_now = "" if words else trouble.tried_again(etcd, now)
     return Pod(
@@ -69,10 +70,10 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         etcd_started=has_run(etcd),
         trouble=words or until_now,
         record=record,
-        revision=_labels(raw).get("controller-revision-hash", ""),
+        revision=labels.get("controller-revision-hash", ""),
         age=age,
-        spec_hash=(metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""),
-        image=_image(raw),
+        spec_hash=notes.get(naming.SPEC_HASH, ""),
+        image=_image(spec),
         image_missing=trouble.is_image_missing(etcd),
         start_missing=trouble.is_image_missing(start),
         crashing=trouble.is_crashing(etcd),
@@ -82,12 +83,12 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),
-        trust=trust_in(raw.get("spec") or {}),
-        noted_trust=Trust.read((metadata.get("annotations") or {}).get(naming.TRUSTS) or ""),
-        labelled=_labels(raw).get(naming.MEMBER_ID, ""),
-        epoch=epoch_in(raw.get("spec") or {}),
-        levels=levels_in(raw.get("spec") or {}),
-        quota=quota_in(raw.get("spec") or {}),
+        trust=trust_in(spec),
+        noted_trust=Trust.read(notes.get(naming.TRUSTS) or ""),
+        labelled=labels.get(naming.MEMBER_ID, ""),
+        epoch=epoch_in(spec),
+        levels=levels_in(spec),
+        quota=quota_in(spec),
     )
 
 
@@ -103,8 +104,8 @@ def _said(start: Object) -> str:
     return str(ended.get("message") or "")
 
 
-def _image(raw: Object) -> str:
-    containers = (raw.get("spec") or {}).get("containers") or ()
+def _image(spec: Object) -> str:
+    containers = spec.get("containers") or ()
     found = (one.get("image") for one in containers if one.get("name") == naming.ETCD_CONTAINER)
     return next(found, None) or ""
 
@@ -128,27 +129,27 @@ def is_overdue(raw: Object, now: float) -> bool:
 
 def claim(cluster: str, raw: Object) -> Claim | None:
     """The claim of an ordinal; None if the name is not that of a member's claim."""
-    metadata = raw["metadata"]
+    metadata, notes = raw["metadata"], annotations_of(raw)
     prefix = f"{naming.DATA_VOLUME}-"
     if not metadata["name"].startswith(prefix):
         return None
     ordinal = naming.ordinal_of(cluster, metadata["name"].removeprefix(prefix))
     if ordinal is None:
         return None
-    record, damage = _member_record(metadata)
+    record, damage = _member_record(raw)
     return Claim(
         ordinal=ordinal,
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
-        cluster_uid=(metadata.get("annotations") or {}).get(naming.CLUSTER_UID, ""),
+        cluster_uid=notes.get(naming.CLUSTER_UID, ""),
         record=record,
         damage=damage,
         deleting="deletionTimestamp" in metadata,
         phase=(raw.get("status") or {}).get("phase") or "Pending",
-        labelled=naming.selector(cluster).items() <= _labels(raw).items(),
+        labelled=naming.selector(cluster).items() <= labels_of(raw).items(),
         requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
-        raised=str((metadata.get("annotations") or {}).get(naming.STORAGE, "")),
+        raised=str(notes.get(naming.STORAGE, "")),
         capacity=_storage((raw.get("status") or {}).get("capacity")),
     )
 
@@ -239,9 +240,9 @@ def since_transition(body: Object, kind: str, now: float) -> float:
     return seconds_since(told.get("lastTransitionTime"), now)
 
 
-def _member_record(metadata: Object) -> tuple[MemberRecord | None, str]:
+def _member_record(raw: Object) -> tuple[MemberRecord | None, str]:
     try:
-        return load_member(metadata.get("annotations") or {}), ""
+        return load_member(annotations_of(raw)), ""
     except BadRecord as error:
         return None, str(error)
 
@@ -267,10 +268,6 @@ def _decoded(raw: Object, key: str) -> bytes | None:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def _labels(raw: Object) -> Mapping[str, str]:
-    return raw["metadata"].get("labels") or {}
 
 
 def _container(status: Object, field: str, name: str) -> Object:

@@ -51,8 +51,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/report.py",
-        '    return "" if "Plaintext" in was else now.get("Plaintext", "")\n',
-        '    return now.get("Plaintext", "")\n',
+        '    if stored_conditions.find(before, "Plaintext"):\n',
+        "    if False:\n",
         "each write of a status tells of plaintext anew",
     ),
     Mutant(

@@ -201,11 +201,9 @@ class Reporter:
 def _new_plaintext_message(before: Json, status: Json) -> str:
     """The message of the condition Plaintext if it was just added, for example because an older
     operator version did not have it; else empty."""
-    was, now = (
-        {one.get("type"): one.get("message", "") for one in told.get("conditions") or ()}
-        for told in (before, status)
-    )
-    return "" if "Plaintext" in was else now.get("Plaintext", "")
+    if stored_conditions.find(before, "Plaintext"):
+        return ""
+    return str(stored_conditions.find(status, "Plaintext").get("message", ""))
 
 
 def _reason(step: Step) -> str:

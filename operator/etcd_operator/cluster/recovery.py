@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
@@ -78,16 +78,15 @@ class Recoveries:
         return replace(base, job=self._read(base.cluster, raw, own)) if raw else base
 
     def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
-        """The pods of recovery and restore Jobs, by their label; the newest is last."""
+        """The pods of recovery and restore Jobs, by their label."""
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == volume_job.LABEL]
-        return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+        return [pod for pod in pods if _label(pod, naming.LABEL_NAME) == volume_job.LABEL]
 
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
         metadata, notes = raw["metadata"], annotations_of(raw)
         other = reading.foreign(cluster, "Job", raw)
         state = jobs.state(raw)
-        newest = own[-1] if own else None
+        newest = jobs.newest(own)
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -101,10 +100,11 @@ class Recoveries:
             trouble=self._trouble(raw, newest) if state != "complete" else "",
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
             claim_uid=notes.get(naming.CLAIM_UID, ""),
-            etcd_started=any(map(_ran, own)) or _failed(raw) > sum(map(_has_failed, own)),
+            etcd_started=any(map(_ran, own))
+            or _failed(raw) > sum(_phase(pod) == "Failed" for pod in own),
         )
 
-    def _trouble(self, job: Json, pod: Json | None) -> str:
+    def _trouble(self, job: Json, pod: Mapping[str, Any] | None) -> str:
         now = self._wall_clock()
         if pod is None:
             return podless(job, now) if jobs.state(job) == "running" else ""
@@ -133,13 +133,10 @@ def _places(base: Observation) -> list[str]:
     return [naming.pod(base.cluster.name, one) for one in sorted(claimed)]
 
 
-def _last_words(pod: Json) -> str:
+def _last_words(pod: Mapping[str, Any]) -> str:
     """The termination message of the first of the operator's own containers that failed."""
-    status = pod.get("status") or {}
-    both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    for one in both:
-        ended = (one.get("state") or {}).get("terminated") or {}
-        if ended.get("exitCode") and one["name"] != naming.ETCD_CONTAINER and ended.get("message"):
+    for name, ended in jobs.ended(pod):
+        if ended.get("exitCode") and name != naming.ETCD_CONTAINER and ended.get("message"):
             return str(ended["message"])[:300]
     return ""
 
@@ -153,10 +150,6 @@ def _ran(pod: Json) -> bool:
 def _failed(raw: Json) -> int:
     """How many pods of the Job have failed, including those that no longer exist."""
     return int((raw.get("status") or {}).get("failed") or 0)
-
-
-def _has_failed(pod: Json) -> bool:
-    return bool((pod.get("status") or {}).get("phase") == "Failed")
 
 
 def _names(pods: Iterable[Json]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import reading, trouble
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.manifests.backup_job import LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL
 
@@ -16,18 +16,18 @@ State = Literal["running", "complete", "failed"]
 
 def state(job: Mapping[str, Any]) -> State:
     """The state by the Job's conditions. It is `running` even before the pod is created."""
-    said = {one["type"] for one in _conditions(job) if one.get("status") == "True"}
-    if "Complete" in said:
+    status = job.get("status")
+    if stored_conditions.is_true(status, "Complete"):
         return "complete"
-    return "failed" if "Failed" in said else "running"
+    return "failed" if stored_conditions.is_true(status, "Failed") else "running"
 
 
 def why_failed(job: Mapping[str, Any]) -> str:
     """Reason and message of the condition Failed; empty if the Job has not failed."""
-    for one in _conditions(job):
-        if one["type"] == "Failed" and one.get("status") == "True":
-            return f"{one.get('reason', '')}: {one.get('message', '')}"[:300]
-    return ""
+    failed = stored_conditions.find(job.get("status"), "Failed")
+    if failed.get("status") != "True":
+        return ""
+    return f"{failed.get('reason', '')}: {failed.get('message', '')}"[:300]
 
 
 def of_job(pods: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -44,9 +44,9 @@ def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def message(pod: Mapping[str, Any], container: str) -> str:
     """The termination message of a container; empty if it has not ended."""
-    for name, ended in _ended(pod):
+    for name, how in ended(pod):
         if name == container:
-            return str(ended.get("message") or "")
+            return str(how.get("message") or "")
     return ""
 
 
@@ -81,16 +81,11 @@ def backs_up(pod: Mapping[str, Any]) -> bool:
 
 def out_of_memory(pod: Mapping[str, Any]) -> str:
     """The container that was OOM-killed, which leaves no termination message; empty if none was."""
-    return next((name for name, ended in _ended(pod) if ended.get("reason") == "OOMKilled"), "")
+    return next((name for name, how in ended(pod) if how.get("reason") == "OOMKilled"), "")
 
 
-def _ended(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    status = pod.get("status") or {}
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for one in status.get(kind) or ():
-            if ended := (one.get("state") or {}).get("terminated"):
-                yield one["name"], ended
-
-
-def _conditions(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list((job.get("status") or {}).get("conditions") or ())
+def ended(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The containers that have ended, each with how it did."""
+    for one in trouble.all_containers(pod.get("status") or {}):
+        if how := (one.get("state") or {}).get("terminated"):
+            yield one["name"], how

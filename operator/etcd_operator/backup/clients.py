@@ -137,6 +137,15 @@ class Clients:
         return StoreFailed(Failure("InvalidSecret", f"{where}: {trouble.without_values(words)}"))
 
 
+@contextmanager
+def failures_of(store: Store) -> Iterator[None]:
+    """Raises StoreFailed in place of a client's exception."""
+    try:
+        yield
+    except Errors as error:
+        raise store_failed(store, error) from error
+
+
 def store_failed(store: Store, error: BaseException) -> StoreFailed:
     """Converts an exception of a client, with a message for a status."""
     raw = str(error)

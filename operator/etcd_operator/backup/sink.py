@@ -13,12 +13,13 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import obstore
 
-from etcd_operator.backup.clients import Clients, Errors, StoreFailed, store_failed
+from etcd_operator.backup.clients import Clients, Errors, StoreFailed, failures_of, store_failed
 from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.fsync import fsync
 from etcd_operator.timestamps import rfc3339
@@ -124,25 +125,20 @@ class Sink:
     async def put(self, key: str, data: bytes) -> None:
         """Stores something small; raises StoreFailed."""
         target = self._unfinished if self._on_disk else key
-        try:
+        with failures_of(self._store):
             await obstore.put_async(self._client, target, data, use_multipart=False)
             if self._on_disk:
                 await self._settle(target, key)
-        except Errors as error:
-            raise store_failed(self._store, error) from error
 
     async def get(self, key: str, most: int) -> bytes | None:
         """The content of a small file; None if there is none. Raises StoreFailed, and TooLarge if
         it has more than `most` bytes."""
-        try:
+        with failures_of(self._store), suppress(FileNotFoundError):
             found = await self._answered(obstore.get_async(self._client, key))
             if (size := found.meta["size"]) > most:
                 raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")
             return bytes(await self._answered(found.bytes_async()))
-        except FileNotFoundError:
-            return None
-        except Errors as error:
-            raise store_failed(self._store, error) from error
+        return None
 
     async def file(self, key: str) -> File | None:
         """Size and time of a file; None if there is none. Raises StoreFailed."""
@@ -163,25 +159,22 @@ class Sink:
         return found is not None and bytes(found) == tail
 
     async def _found(self, answer: Awaitable[Any]) -> Any:
-        try:
+        """The answer; None if there is no such file. Raises StoreFailed."""
+        with failures_of(self._store), suppress(FileNotFoundError):
             return await self._answered(answer)
-        except FileNotFoundError:
-            return None
-        except Errors as error:
-            raise store_failed(self._store, error) from error
+        return None
 
     async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
         """Yields the content of a large file in pieces, reading one ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
-            found = await self._answered(obstore.get_async(self._clients.for_reading(), key))
-            stream = aiter(found.stream(min_chunk_size=PIECE))
-            coming = asyncio.ensure_future(anext(stream, None))
-            while (piece := await self._answered(coming)) is not None:
+            with failures_of(self._store):
+                found = await self._answered(obstore.get_async(self._clients.for_reading(), key))
+                stream = aiter(found.stream(min_chunk_size=PIECE))
                 coming = asyncio.ensure_future(anext(stream, None))
-                yield memoryview(piece)
-        except Errors as error:
-            raise store_failed(self._store, error) from error
+                while (piece := await self._answered(coming)) is not None:
+                    coming = asyncio.ensure_future(anext(stream, None))
+                    yield memoryview(piece)
         finally:
             if coming is not None:
                 # If it were just cancelled, it could still answer after the loop is closed.
@@ -198,18 +191,16 @@ class Sink:
     async def _in_folder(self, start: str) -> list[str]:
         """Lists one folder only: others on a volume may be root's, such as lost+found."""
         folder = start.rpartition("/")[0]
-        try:
+        with failures_of(self._store):
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
             found = await self._answered(answer)
-        except Errors as error:
-            raise store_failed(self._store, error) from error
         keys = (one["path"] for one in found["objects"])
         return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
         """Yields the files whose keys begin with `start`, page by page; raises StoreFailed."""
         folder = start.rpartition("/")[0]
-        try:
+        with failures_of(self._store):
             pages = obstore.list(self._client, folder or None, offset=self._list_offset(start))
             async for page in pages:
                 keys = (one for one in page if one["path"].startswith(start))
@@ -217,8 +208,6 @@ class Sink:
                 last = page[-1]["path"] if page else ""
                 if not self._on_disk and last > start and not last.startswith(start):
                     break
-        except Errors as error:
-            raise store_failed(self._store, error) from error
 
     def _list_offset(self, start: str) -> str | None:
         """Where a list can begin: only buckets list their keys in order."""
@@ -227,12 +216,8 @@ class Sink:
     async def delete(self, keys: Iterable[str]) -> None:
         """Deletes files. Those that do not exist are skipped. Raises StoreFailed."""
         for key in keys:
-            try:
+            with failures_of(self._store), suppress(FileNotFoundError):
                 await obstore.delete_async(self._client, key)
-            except FileNotFoundError:
-                continue
-            except Errors as error:
-                raise store_failed(self._store, error) from error
 
     async def clear(self) -> None:
         """Deletes unfinished files that killed Jobs left on a volume; raises StoreFailed."""
@@ -241,14 +226,12 @@ class Sink:
 
     def _clear(self) -> None:
         folder = (self._root / self._unfinished).parent
-        try:
+        with failures_of(self._store):
             for path in folder.iterdir() if folder.is_dir() else ():
                 key = str(path.relative_to(self._root))
                 if names.is_left(self._store.key, self._owner_uid, key):
                     log.info("deleting %s, which was never finished", key)
                     path.unlink(missing_ok=True)
-        except OSError as error:
-            raise store_failed(self._store, error) from error
 
     async def _answered(self, answer: Awaitable[Any]) -> Any:
         """Awaits the answer, with a deadline for a volume. A bucket's client has one itself."""

@@ -55,7 +55,7 @@ def make_reconciler(
     observer = Observer(
         store,
         finder,
-        network=Network(start, etcd, clock, accounts),
+        network=Network(start, etcd, accounts, clock),
         operator_image=settings.operator_image,
         operator=settings.operator_pods,
         recoveries=Recoveries(kube, store, wall_clock, operator_image=settings.operator_image),

@@ -49,20 +49,24 @@ Reply = TypeVar("Reply")
 class Sweep:
     """The answers of one round, and the shape of the cluster that they are valid for."""
 
-    at: float
-    of: Shape
-    calls: int
-    etcd: EtcdView | None = None
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     strangers: Mapping[int, int] = field(default_factory=dict)
-    answers: Mapping[str, StartAnswer] = field(default_factory=dict)
-    """The answers of `start`, by pod UID."""
+    etcd: EtcdView | None = None
+    """The member list, from a voter that knows a leader."""
 
     suspicion: Suspicion = corruption.NONE
+    calls: int = 0
+    """How many calls of etcd the round took."""
+
     denied: str = ""
     """etcd's message if it denies the operator access; else empty."""
 
     looked: AuthLook | None = None
+    answers: Mapping[str, StartAnswer] = field(default_factory=dict)
+    """The answers of `start`, by pod UID."""
+
+    of: Shape = ()
+    at: float = 0.0
     answered: float = 0.0
     """When the last answer came, in the event loop's time."""
 
@@ -90,29 +94,6 @@ class Sweep:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """The status of each member, the member list from one that knows a leader, and the number of
-    calls that this took."""
-
-    statuses: Mapping[int, MemberStatus]
-    strangers: Mapping[int, int]
-    view: EtcdView | None = None
-    suspicion: Suspicion = corruption.NONE
-    calls: int = 0
-    denied: str = ""
-    looked: AuthLook | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _LastRound:
-    """Results of the last round, and the passwords, which the next round needs."""
-
-    suspicion: Suspicion
-    looked: AuthLook | None
-    passwords: Mapping[str, str]
-
-
 class Network:
     """Asks `start` and etcd of one cluster at a time. No answer of theirs raises an exception."""
 
@@ -120,8 +101,8 @@ class Network:
         self,
         start: Start,
         etcd: Etcd,
+        accounts: Accounts,
         clock: Callable[[], float] = time.monotonic,
-        accounts: Accounts | None = None,
     ) -> None:
         self._start = start
         self._etcd = etcd
@@ -146,25 +127,15 @@ class Network:
             identity: the operator's client certificate; None if it has none.
             passwords: the passwords of etcd's users that should be tried.
         """
-        before = _LastRound(
-            last.suspicion if last else corruption.NONE,
-            last.looked if last else None,
-            passwords or {},
+        answers, sweep = await asyncio.gather(
+            self._ask_starts(base.pods, key),
+            self._ask_etcd(base, last or Sweep(), identity, passwords or {}),
         )
-        answers, members = await asyncio.gather(
-            self._ask_starts(base.pods, key), self._ask_etcd(base, before, identity)
-        )
-        return Sweep(
-            self._clock(),
-            shape_of(base),
-            members.calls,
-            members.view,
-            members.statuses,
-            members.strangers,
-            answers,
-            members.suspicion,
-            members.denied,
-            members.looked,
+        return replace(
+            sweep,
+            answers=answers,
+            of=shape_of(base),
+            at=self._clock(),
             answered=asyncio.get_running_loop().time(),
             stagger=_fraction_for(base.cluster.uid) if last is None else 0.0,
         )
@@ -187,8 +158,13 @@ class Network:
         return StartAnswer(answer.challenge, answer.finding)
 
     async def _ask_etcd(
-        self, base: Observation, before: _LastRound, identity: Identity | None
-    ) -> _Members:
+        self,
+        base: Observation,
+        last: Sweep,
+        identity: Identity | None,
+        passwords: Mapping[str, str],
+    ) -> Sweep:
+        """The round as far as etcd is asked."""
         places = endpoints(base, identity)
         asked = (self._status(at, deadline(base, ordinal)) for ordinal, at in places.items())
         said = dict(zip(places, await asyncio.gather(*asked), strict=True))
@@ -202,20 +178,26 @@ class Network:
             if isinstance(view, EtcdView):
                 rouse = _has_silent_learner(view, places, statuses)
                 found = await self._suspicion(
-                    ordinal, places, statuses, before.suspicion, rouse=rouse
+                    ordinal, places, statuses, last.suspicion, rouse=rouse
                 )
                 if recounting.is_due(base, found.alarms):
                     statuses = await recounting.recounted(self._etcd, places, statuses)
-                looked = await self._look(base, places[ordinal], before)
+                looked = await self._look(base, places[ordinal], passwords, last.looked)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
-                return _Members(statuses, strangers, view, found, calls, looked=looked)
+                return Sweep(statuses, strangers, view, found, calls, looked=looked)
             denied = denied or (view if isinstance(view, str) else "")
-        return _Members(statuses, strangers, calls=calls, denied=denied)
+        return Sweep(statuses, strangers, calls=calls, denied=denied)
 
-    async def _look(self, base: Observation, at: Endpoint, before: _LastRound) -> AuthLook | None:
-        if self._accounts is None or not authentication.is_asked_about(base):
+    async def _look(
+        self,
+        base: Observation,
+        at: Endpoint,
+        passwords: Mapping[str, str],
+        last: AuthLook | None,
+    ) -> AuthLook | None:
+        if not authentication.is_asked_about(base):
             return None
-        return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)
+        return await auth_look.look(self._accounts, at, base, passwords, last)
 
     async def _suspicion(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body, no_looks
 
 from etcd_operator.cluster.apply import Applier
@@ -44,7 +45,7 @@ class World:
         self.observer = Observer(
             self.store,
             self.finder,
-            network=Network(self.start, self.etcd, self.clock),
+            network=Network(self.start, self.etcd, FakeAccounts(), self.clock),
             operator_image="operator:1",
             **no_looks(),
             operator=OperatorPods("operators", {"app": "etcd-operator"}),

@@ -93,7 +93,7 @@ def clock():
 
 @pytest.fixture
 def network(start, etcd, clock):
-    return Network(start, etcd, clock)
+    return Network(start, etcd, FakeAccounts(), clock)
 
 
 class TestWhileTlsChanges:
@@ -133,7 +133,7 @@ class TestAuthentication:
 
     async def test_users_are_not_requested_if_nothing_depends_on_them(self, start, etcd):
         accounts = FakeAccounts()
-        network = Network(start, etcd, FakeClock(), accounts)
+        network = Network(start, etcd, accounts, FakeClock())
         sweep = await network.ask(observation(secret=Secret("1", records.latch(BOOTSTRAP))), KEY)
         assert (accounts.calls, sweep.calls) == ([], 4)
 

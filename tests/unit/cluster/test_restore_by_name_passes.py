@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, no_looks
 from reconcile_bench import Bench
 from restore_world import FIELD, FIRST, LATER, RESTORE, backup, named, place
@@ -27,7 +28,7 @@ class TestTheLook:
         clock = FakeClock()
         kube = FakeKube(clock)
         shelves = kube.store = Shelves()
-        network = Network(FakeStart(clock), FakeEtcd(), clock)
+        network = Network(FakeStart(clock), FakeEtcd(), FakeAccounts(), clock)
         finder = Finder(kube, shelves, clock)
         observer = Observer(
             shelves,

@@ -95,10 +95,10 @@ class Applier:
         start: Start,
         etcd: Etcd,
         wall_clock: Callable[[], float] = time.time,
-        identity: Callable[[EtcdCluster], Identity | None] = lambda _: None,
         *,
-        accounts: Accounts | None = None,
-        passwords: PasswordLook | None = None,
+        identity: Callable[[EtcdCluster], Identity | None],
+        accounts: Accounts,
+        passwords: PasswordLook,
     ) -> None:
         self._kube = kube
         self._finder = finder
@@ -133,16 +133,13 @@ class Applier:
         return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> StepResult:
-        if self._accounts is None or self._passwords is None:
-            return Outdated("this operator was started without access to users and roles")
-        identity, unchanged = self._identity(cluster), partial(self._passwords.unchanged, cluster)
-        return await accounts.change(self._accounts, step, identity, unchanged)
+        password_of = partial(self._passwords.unchanged, cluster)
+        return await accounts.change(self._accounts, step, self._identity(cluster), password_of)
 
     async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> StepResult:
         if isinstance(step, ChangeAuth):
             return await self._change_auth(cluster, step)
-        identity = self._identity(cluster)
-        return await changes.change(self._etcd, step, identity)
+        return await changes.change(self._etcd, step, self._identity(cluster))
 
     async def _put(
         self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap

@@ -153,8 +153,16 @@ class Cluster:
         return await self._as_seen(action)
 
     def _operator(self) -> Applier:
-        finder = Finder(self._client, Store())
-        return Applier(self._client, finder, None, None)  # type: ignore[arg-type]
+        unused: Any = None
+        return Applier(
+            self._client,
+            Finder(self._client, Store()),
+            unused,
+            unused,
+            identity=unused,
+            accounts=unused,
+            passwords=unused,
+        )
 
     async def _apply(self, step: steps.Write) -> str:
         return await self._carry_out(self._operator(), step)

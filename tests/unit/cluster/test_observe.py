@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from fake_accounts import FakeAccounts
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body, no_looks
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, NoLook, cluster_body, no_looks
 
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.observe import Observer
@@ -65,7 +65,16 @@ class World:
         return (await self.see()).observation
 
     async def rest(self):
-        applier = Applier(self.kube, self.finder, self.start, self.etcd, self.clock)
+        applier = Applier(
+            self.kube,
+            self.finder,
+            self.start,
+            self.etcd,
+            self.clock,
+            identity=lambda _: None,
+            accounts=FakeAccounts(),
+            passwords=NoLook(),
+        )
         for _ in range(60):
             step = decide(await self.seen())
             if isinstance(step, Settled):

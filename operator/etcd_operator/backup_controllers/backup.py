@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.backup_controllers.target import recorded_of, target_of
@@ -30,7 +30,7 @@ from etcd_operator.kube.api import (
     namespace_ends,
     refused_in_words,
 )
-from etcd_operator.kube.events import Events
+from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
@@ -343,7 +343,7 @@ class Backups:
     async def _announce(self, body: Json, said: WriteStatus) -> None:
         log.info("%s: %s", said.reason, said.message)
         about = ETCD_BACKUPS.named(body)
-        kind: Any = "Normal" if said.stored else "Warning"
+        kind: Severity = "Normal" if said.stored else "Warning"
         await self._events.emit(about, kind, said.reason, said.message)
 
     def _now(self) -> str:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.kube.api import (
@@ -26,7 +25,7 @@ from etcd_operator.kube.api import (
     Unavailable,
     refused_in_words,
 )
-from etcd_operator.kube.events import Events
+from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import StatusWriter
@@ -177,7 +176,7 @@ class Restores:
             said.failed or said.status == "True"
         ):
             about = ETCD_RESTORES.named(body)
-            kind: Any = "Warning" if said.failed else "Normal"
+            kind: Severity = "Warning" if said.failed else "Normal"
             await self._events.emit(about, kind, said.reason, said.message)
         return said.after
 

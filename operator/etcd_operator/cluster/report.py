@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -23,7 +23,7 @@ from etcd_operator.kube.api import (
     Rejected,
     refused_in_words,
 )
-from etcd_operator.kube.events import Events
+from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, write_status
 from etcd_operator.kube.store import key_of
@@ -155,9 +155,7 @@ class Reporter:
             self._said[key] = ("failure", words)
             log.warning("%s", words, extra=_cluster_field(key))
 
-    def event(
-        self, body: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
+    def event(self, body: Json, kind: Severity, reason: str, message: str) -> None:
         if len(self._posting) < MOST_EVENTS:
             about = ETCD_CLUSTERS.named(body)
             self._post(self._events.emit(about, kind, reason, message))

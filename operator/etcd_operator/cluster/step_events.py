@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from etcd_operator.kube.events import Severity
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.accounts import Change, Disable, Enable, SetPassword
@@ -40,7 +41,7 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.objects import Live
 from etcd_stateful.records.bootstrap import Bootstrap
 
-StepEvent = tuple[Literal["Normal", "Warning"], str, str]
+StepEvent = tuple[Severity, str, str]
 """Kind, reason and message of an Event."""
 
 _REASONS: Final[Mapping[type[Write], str]] = {

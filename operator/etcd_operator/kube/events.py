@@ -27,6 +27,10 @@ LONGEST_NAME = 253 - 17
 digits. The name of an EtcdBackup may itself be as long as that of an Event."""
 
 
+Severity = Literal["Normal", "Warning"]
+"""The `type` of an Event."""
+
+
 class Events:
     """Posts Events, the same one at most once in REPEAT_SECONDS."""
 
@@ -42,9 +46,7 @@ class Events:
         self._clock = clock
         self._posted: dict[str, float] = {}
 
-    async def emit(
-        self, about: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
+    async def emit(self, about: Json, kind: Severity, reason: str, message: str) -> None:
         """Posts an Event about an object with apiVersion, kind and metadata. Never raises
         KubeError."""
         reference = reference_to(about)

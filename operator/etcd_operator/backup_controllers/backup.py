@@ -305,17 +305,13 @@ class Backups:
         log.info("created Job %s", manifest["metadata"]["name"])
 
     async def _finalize(self, body: Json, step: SetFinalizers) -> None:
-        metadata = body["metadata"]
-        precondition = {key: metadata[key] for key in ("uid", "resourceVersion")}
-        patch = {"metadata": precondition | {"finalizers": list(step.finalizers)}}
-        where = (metadata["namespace"], metadata["name"])
         try:
-            written = await self._kube.merge_patch(ETCD_BACKUPS, *where, patch)
+            written = await self._patch(body, {"finalizers": list(step.finalizers)})
         except Rejected as error:
             if not error.not_found:
                 raise
             return
-        if step.finalizers or "deletionTimestamp" not in metadata:
+        if step.finalizers or "deletionTimestamp" not in body["metadata"]:
             self._store.put(ETCD_BACKUPS, written)
 
     async def _begin(self, body: Json, backup: EtcdBackup) -> Json:
@@ -323,13 +319,18 @@ class Backups:
         object. Periodic and scheduled backups do not need it: each has its own key in the store."""
         if backup.begun_as or backup.periodic or backup.scheduled:
             return body
-        metadata = body["metadata"]
-        told: Json = {key: metadata[key] for key in ("uid", "resourceVersion")}
-        told["annotations"] = {naming.BEGUN_AS: metadata["uid"]}
-        where = (metadata["namespace"], metadata["name"])
-        written = await self._kube.merge_patch(ETCD_BACKUPS, *where, {"metadata": told})
+        begun = {"annotations": {naming.BEGUN_AS: body["metadata"]["uid"]}}
+        written = await self._patch(body, begun)
         self._store.put(ETCD_BACKUPS, written)
         return written
+
+    async def _patch(self, body: Json, change: Json) -> Json:
+        """Changes the metadata of exactly this version of the object."""
+        metadata = body["metadata"]
+        precondition = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        where = (metadata["namespace"], metadata["name"])
+        patch = {"metadata": precondition | change}
+        return await self._kube.merge_patch(ETCD_BACKUPS, *where, patch)
 
     async def _tell(self, body: Json, seen: ObservedBackup, said: WriteStatus) -> float | None:
         began = rfc3339(said.began) if said.began is not None else ""

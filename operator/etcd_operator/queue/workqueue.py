@@ -67,13 +67,11 @@ class WorkQueue:
         *,
         workers: int = 8,
         pass_seconds: float = PASS_SECONDS,
-        expected: tuple[type[Exception], ...] = (KubeError,),
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
         self._workers = workers
         self._pass_seconds = pass_seconds
-        self._expected = expected
         self._jitter = jitter
         self._ready = _Turns()
         self._waiting: dict[Key, float] = {}
@@ -220,7 +218,7 @@ class WorkQueue:
         return delay
 
     def _log(self, key: Key, error: Exception, failures: int, delay: float) -> None:
-        expected = isinstance(error, self._expected)
+        expected = isinstance(error, KubeError)
         log.log(
             logging.WARNING if expected else logging.ERROR,
             "the pass failed (%d times in a row), next try in %.1f s: %s",

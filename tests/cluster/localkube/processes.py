@@ -71,12 +71,12 @@ def stop(name: str) -> None:
     record = _load(name)
     if record is None:
         return
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         if not _members(record):
             break
         with suppress(ProcessLookupError):
             os.killpg(record.pid, number)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + STOP_SECONDS
         while _members(record) and time.monotonic() < deadline:
             time.sleep(0.02)
     _file(name).unlink()

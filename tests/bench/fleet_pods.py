@@ -16,8 +16,8 @@ import ipaddress
 import json
 import secrets
 import sys
+import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from etcd_standin import StandIn, serve  # noqa: E402
 
 from etcd_operator.kube.api import CLAIMS, PODS, SECRETS, KubeError, Resource  # noqa: E402
 from etcd_operator.kube.client import Client  # noqa: E402
+from etcd_operator.timestamps import rfc3339  # noqa: E402
 from etcd_stateful import naming  # noqa: E402
 from etcd_stateful.start import ticket  # noqa: E402
 
@@ -179,7 +180,7 @@ class Pod:
 
 
 def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(time.time())
 
 
 async def main(kubeconfig: str) -> None:

@@ -149,18 +149,8 @@ class Observer:
             quiet: nothing was going on in the last pass. If the pods are the same and in the same
                 state, the network's last answer is reused until its interval is over.
         """
-        children = await find_children(self._finder, cluster, policy=self._operator is not None)
-        base = self._assemble(body, cluster, children, await self._claims(cluster))
-        if await self._read_restore(base):
-            base = self._assemble(body, cluster, children, await self._claims(cluster))
-        base = await self._with_backup(base)
-        base = await self._certificates.onto(base)
-        base = await self._passwords.onto(base)
-        base = await self._recoveries.onto(base)
-        base = await self._expansion.onto(base)
+        base, key_of_tickets = await self._objects(body, cluster)
         key = cluster.key
-        base = self.postponed.onto(key, base)
-        base = self.defrag_backoff.onto(key, self._missing_pods.onto(key, base))
         now, shape, touch = self._clock(), shape_of(base), self._missing_pods.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
@@ -170,8 +160,6 @@ class Observer:
             return ObservedCluster(
                 seen, fresh=False, next_sweep=left, shape=shape, next_touch=touch
             )
-        secret = children.secret if base.secret else None
-        key_of_tickets = reading.start_key(secret) if secret else None
         identity = self._certificates.identity(cluster)
         passwords = self._passwords.of(cluster)
         sweep = await self._network.ask(base, key_of_tickets, last, identity, passwords)
@@ -184,6 +172,23 @@ class Observer:
             answered=sweep.answered,
             next_touch=touch,
         )
+
+    async def _objects(self, body: Json, cluster: EtcdCluster) -> tuple[Observation, bytes | None]:
+        """What objects and memories say of the cluster, and the key of the start tickets."""
+        children = await find_children(self._finder, cluster, policy=self._operator is not None)
+        base = self._assemble(body, cluster, children, await self._claims(cluster))
+        if await self._read_restore(base):
+            base = self._assemble(body, cluster, children, await self._claims(cluster))
+        base = await self._with_backup(base)
+        base = await self._certificates.onto(base)
+        base = await self._passwords.onto(base)
+        base = await self._recoveries.onto(base)
+        base = await self._expansion.onto(base)
+        base = self.postponed.onto(cluster.key, base)
+        base = self._missing_pods.onto(cluster.key, base)
+        base = self.defrag_backoff.onto(cluster.key, base)
+        secret = children.secret if base.secret else None
+        return base, reading.start_key(secret) if secret else None
 
     async def confirm(self, key: Key) -> Confirmed | None:
         """Observes the cluster from the API server and its members alone, without what is

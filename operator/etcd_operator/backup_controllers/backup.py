@@ -77,7 +77,9 @@ class Backups:
         self._write = StatusWriter(kube, store, events, ETCD_BACKUPS).write
         self._metrics = metrics
         self._operator_image = operator_image
-        self._jobs = BackupJobs(kube, store, ask, wall_clock, operator_image=operator_image)
+        self._jobs = BackupJobs(
+            kube, store, ask, wall_clock=wall_clock, operator_image=operator_image
+        )
         self._wall_clock = wall_clock
         self._failed_passes = FailedPasses()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -59,8 +58,8 @@ class BackupJobs:
         kube: Kubernetes,
         store: Store,
         ask: AskProgress = ask_progress,
-        wall_clock: Callable[[], float] = time.time,
         *,
+        wall_clock: Callable[[], float],
         operator_image: str,
     ) -> None:
         self._operator_image = operator_image

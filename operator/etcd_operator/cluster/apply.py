@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -94,7 +93,7 @@ class Applier:
         finder: Finder,
         start: Start,
         etcd: Etcd,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float],
         *,
         identity: Callable[[EtcdCluster], Identity | None],
         accounts: Accounts,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -37,7 +36,7 @@ class DefragBackoff:
     """The pauses of each cluster's members. If this memory is lost, members may be defragmented
     again at once."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._asked: dict[Key, dict[str, _Asked]] = {}
 

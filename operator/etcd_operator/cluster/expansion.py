@@ -8,7 +8,6 @@ may be lowered again depends on the Kubernetes version and on the size of the vo
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -34,7 +33,7 @@ _Asked = tuple[str, str, str]
 class Expansion:
     """Asks the API server by dry runs and remembers the answers for a while."""
 
-    def __init__(self, kube: Kubernetes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, kube: Kubernetes, clock: Callable[[], float]) -> None:
         self._kube = kube
         self._clock = clock
         self._answers: dict[_Asked, tuple[float, str]] = {}

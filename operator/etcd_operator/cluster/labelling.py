@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -37,9 +36,7 @@ while a webhook may be down for hours."""
 class Labels:
     """Writes the labels with member IDs, each in a task of its own."""
 
-    def __init__(
-        self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, kube: Kubernetes, finder: Finder, clock: Callable[[], float]) -> None:
         self._kube = kube
         self._finder = finder
         self._clock = clock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
@@ -36,7 +35,7 @@ class _Stall:
 class MissingPods:
     """The missing pods of each cluster. If this memory is lost, the first wait starts again."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._stalls: dict[Key, _Stall] = {}
 

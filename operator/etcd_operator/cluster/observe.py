@@ -9,7 +9,6 @@ answer of the network is not `fresh`: only writes that do not depend on members 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -101,13 +100,13 @@ class Observer:
         *,
         network: Network,
         operator_image: str,
-        operator: OperatorPods | None = None,
+        operator: OperatorPods | None,
         recoveries: Recoveries,
         certificates: CertificateLook,
         passwords: PasswordLook,
         expansion: Expansion,
-        wall_clock: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._finder = finder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
@@ -31,7 +30,7 @@ class Postponed:
     """The writes of each cluster that are put off. If this memory is lost, they are retried at
     once."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._all: dict[Key, dict[Name, _Until]] = {}
 

@@ -8,7 +8,6 @@ when a read from the API server does not find its name.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -41,7 +40,7 @@ class Recoveries:
         self,
         kube: Kubernetes,
         store: Store,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float],
         *,
         operator_image: str,
     ) -> None:

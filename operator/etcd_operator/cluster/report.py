@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -55,8 +54,8 @@ class Reporter:
         events: Events,
         metrics: Metrics,
         *,
-        wall_clock: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._kube = kube
         self._finder = finder

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -102,7 +101,7 @@ class Network:
         start: Start,
         etcd: Etcd,
         accounts: Accounts,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._start = start
         self._etcd = etcd

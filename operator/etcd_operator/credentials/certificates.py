@@ -7,7 +7,6 @@ writes is looked at before it is copied into one of the operator's (`issued.py`)
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.kube.name_changes import Mark
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339, seconds
@@ -45,9 +44,9 @@ class CertificateLook:
         kube: Kubernetes,
         finder: Finder,
         *,
-        wall_clock: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
-        mark: Mark = no_mark,
+        wall_clock: Callable[[], float],
+        clock: Callable[[], float],
+        mark: Mark,
     ) -> None:
         self._secrets = ProvidedSecrets(kube, clock, mark)
         self._issued = IssuedLook(kube, finder, clock, mark)

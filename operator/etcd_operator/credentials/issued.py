@@ -8,14 +8,13 @@ our labels, so the watch of Secrets shows a renewal.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json, Key, Kubernetes, Rejected, Resource
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.kube.name_changes import Mark
 from etcd_operator.kube.watches import OURS
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
@@ -64,8 +63,8 @@ class IssuedLook:
         self,
         kube: Kubernetes,
         finder: Finder,
-        clock: Callable[[], float] = time.monotonic,
-        mark: Mark = no_mark,
+        clock: Callable[[], float],
+        mark: Mark,
     ) -> None:
         self._kube = kube
         self._finder = finder

@@ -6,7 +6,6 @@ They are kept in memory only. The planner learns no more than whether one can be
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -14,7 +13,7 @@ from typing import Final
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.kube.api import Json, Key, Kubernetes
-from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.kube.name_changes import Mark
 from etcd_stateful.api.auth import SecretKey
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.membership.observation import Observation
@@ -32,8 +31,8 @@ class PasswordLook:
         self,
         kube: Kubernetes,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        mark: Mark = no_mark,
+        clock: Callable[[], float],
+        mark: Mark,
     ) -> None:
         self._secrets = ProvidedSecrets(kube, clock, mark)
         self._clock = clock

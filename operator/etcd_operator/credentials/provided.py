@@ -7,13 +7,12 @@ at intervals.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
-from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.kube.name_changes import Mark
 from etcd_stateful.api.cluster import EtcdCluster
 
 MENDED_SECONDS: Final = 2.0
@@ -35,8 +34,8 @@ class ProvidedSecrets:
     def __init__(
         self,
         kube: Kubernetes,
-        clock: Callable[[], float] = time.monotonic,
-        mark: Mark = no_mark,
+        clock: Callable[[], float],
+        mark: Mark,
     ) -> None:
         self._kube = kube
         self._mark = mark

@@ -65,7 +65,7 @@ class WorkQueue:
         name: str,
         metrics: Metrics,
         *,
-        workers: int = 8,
+        workers: int,
         pass_seconds: float = PASS_SECONDS,
         jitter: Callable[[], float] = random.random,
     ) -> None:

@@ -159,6 +159,7 @@ class Cluster:
             Finder(self._client, Store()),
             unused,
             unused,
+            time.time,
             identity=unused,
             accounts=unused,
             passwords=unused,

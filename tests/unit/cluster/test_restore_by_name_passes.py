@@ -35,6 +35,7 @@ class TestTheLook:
             finder,
             network=network,
             operator_image="operator:1",
+            operator=None,
             **no_looks(),
             wall_clock=clock,
             clock=clock,

@@ -196,7 +196,7 @@ class CannotStart(Exception):
     """The operator cannot start. The message says why, and what to do about it."""
 
 
-async def operate(settings: Settings, make: MakeWork = make_work) -> int:
+async def operate(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Returns the exit code, which is 2 if it could not start."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -209,7 +209,7 @@ async def operate(settings: Settings, make: MakeWork = make_work) -> int:
             _connected(settings, metrics) as client,
             _served(operator := Operator(client, settings, metrics)),
         ):
-            return await operator.run(make, stop)
+            return await operator.run(make_work, stop)
     except CannotStart as error:
         log.error("%s", error)  # noqa: TRY400
         return 2

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from etcd_stateful.backup.outcome import Progress, serialise_progress
 
@@ -19,20 +19,19 @@ log = logging.getLogger(__name__)
 class Meter:
     """Counts the bytes that were read, and how fast."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._since = clock()
+    def __init__(self) -> None:
+        self._since = time.monotonic()
         self._size = 0
         self._passed = 0
 
     def begin(self, size: int) -> None:
-        self._since, self._size, self._passed = self._clock(), size, 0
+        self._since, self._size, self._passed = time.monotonic(), size, 0
 
     def add(self, count: int) -> None:
         self._passed += count
 
     def progress(self) -> Progress:
-        seconds = max(self._clock() - self._since, 0.001)
+        seconds = max(time.monotonic() - self._since, 0.001)
         return Progress(self._passed, max(self._size, self._passed), int(self._passed / seconds))
 
 

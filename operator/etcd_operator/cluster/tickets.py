@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS: Final = 0.5
 TOTAL_SECONDS: Final = 2.0
 
+AT_ONCE: Final = 64
+"""Conversations at a time, of all clusters together."""
+
 
 class NoAnswer(Exception):
     """`start` did not answer, or the answer was not genuine. Its state is unknown."""
@@ -51,9 +54,9 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class TcpStart:
     """`Start` over TCP."""
 
-    def __init__(self, port: int = naming.START_PORT, concurrency: int = 64) -> None:
+    def __init__(self, port: int = naming.START_PORT) -> None:
         self._port = port
-        self._turns = asyncio.Semaphore(concurrency)
+        self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
         """Asks what this run of `start` found on its volume."""

@@ -53,6 +53,9 @@ DEFRAGMENT_SECONDS: Final = 10.0
 """How long a worker waits for it, as other clusters need the worker too. etcd goes on afterwards,
 and the member answers nothing until it is done, so the next look shows the outcome."""
 
+AT_ONCE: Final = 32
+"""Calls at a time, of all clusters together."""
+
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
@@ -106,9 +109,9 @@ def plaintext(endpoint: Endpoint) -> Any:
 class GrpcEtcd:
     """`Etcd` over aetcd's gRPC stubs."""
 
-    def __init__(self, opener: OpenChannel = open_channel, concurrency: int = 32) -> None:
+    def __init__(self, opener: OpenChannel = open_channel) -> None:
         self._open = opener
-        self._turns = asyncio.Semaphore(concurrency)
+        self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:
         reply = await self.read(at, _ask_status(seconds))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from etcd_operator.start.volume import read, sync
+from etcd_operator.fsync import fsync
+from etcd_operator.start.volume import read
 from etcd_stateful.start import marker
 
 
@@ -16,7 +17,7 @@ def read_marker(root: str, name: str) -> bytes | None:
 def set_aside(root: str, name: str, place: str) -> None:
     """Renames a file within the volume; raises OSError."""
     os.rename(os.path.join(root, name), os.path.join(root, place))
-    sync(root)
+    fsync(root)
 
 
 def remove(root: str, name: str) -> None:
@@ -25,4 +26,4 @@ def remove(root: str, name: str) -> None:
         os.unlink(os.path.join(root, name))
     except FileNotFoundError:
         return
-    sync(root)
+    fsync(root)

@@ -14,6 +14,7 @@ from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.backup.surveying import nothing_at
+from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
 from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
@@ -114,7 +115,7 @@ def _no_room(order: Order, root: Path, size: int) -> str:
         return why
     # Renamed first: a try that dies while it deletes leaves nothing in `data`.
     os.rename(root / "data", root / REPLACED)
-    volume.sync(str(root))
+    fsync(root)
     shutil.rmtree(root / REPLACED)
     return volume_too_small(size, shutil.disk_usage(root).free)
 

@@ -51,7 +51,7 @@ def _sync_all(folder: Path) -> None:
     for path, _, files in os.walk(folder, onerror=_fail):
         for name in files:
             fsync(Path(path) / name)
-        fsync(Path(path))
+        fsync(path)
 
 
 def _fail(error: OSError) -> NoReturn:

@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Final
 
+from etcd_operator.fsync import fsync
 from etcd_stateful.start import configuration, marker, wal
 from etcd_stateful.start.rules import Plan, VolumeFacts
 
@@ -80,16 +81,7 @@ def write(volume: str, name: str, content: bytes) -> None:
     finally:
         os.close(file)
     os.rename(temporary, path)
-    sync(volume)
-
-
-def sync(folder: str) -> None:
-    """Makes what was created, renamed or removed in a folder durable; raises OSError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fsync(volume)
 
 
 def reason(error: OSError) -> str:
@@ -225,7 +217,7 @@ def move_aside(volume: str, name: str) -> None:
     taken = [name[len(_ASIDE) :] for name in os.listdir(volume) if name.startswith(_ASIDE)]
     number = max((int(text) for text in taken if text.isascii() and text.isdigit()), default=0)
     os.rename(os.path.join(volume, name), os.path.join(volume, f"{_ASIDE}{number + 1}"))
-    sync(volume)
+    fsync(volume)
 
 
 def _make_folders(volume: str, path: str) -> None:
@@ -234,7 +226,7 @@ def _make_folders(volume: str, path: str) -> None:
         parent, folder = folder, os.path.join(folder, name)
         with suppress(FileExistsError):  # by a run that may have died before the sync
             os.mkdir(folder, 0o700)
-        sync(parent)
+        fsync(parent)
 
 
 def _link_log(volume: str) -> None:
@@ -242,4 +234,4 @@ def _link_log(volume: str) -> None:
     member = os.path.join(volume, "data", "member")
     with suppress(FileExistsError):  # from an earlier ticket: anything else was moved aside
         os.symlink(configuration.LINK, os.path.join(member, "wal"))
-    sync(member)
+    fsync(member)

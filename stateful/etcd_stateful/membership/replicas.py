@@ -72,14 +72,18 @@ def on_record(record: Bootstrap) -> int:
     return record.size or len(record.members)
 
 
-def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
-    """For each recorded claim of this cluster: how many replicas its ordinal requires."""
-    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
+def _owned(seen: Observation, begun: Bootstrap | None) -> list[int]:
+    """For each recorded claim of this cluster: how many replicas its ordinal requires. Claims that
+    an adoption has not come to name other clusters, and count if they are of the same etcd
+    cluster."""
+    ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt}
+    held = [(claim, claim.record) for claim in seen.claims if claim.record]
+    ids = {record.cluster_id for _, record in held if record.cluster_uid in ours}
     return [
         claim.ordinal + 1
-        for claim in seen.claims
-        if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
-        if not _is_successors(record, claim)
+        for claim, record in held
+        if record.cluster_id in ids and claim.ordinal < naming.MAX_SIZE
+        if not _is_successors(begun, claim)
     ]
 
 

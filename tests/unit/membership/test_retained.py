@@ -379,7 +379,8 @@ class TestTwoOldClusters:
     @pytest.fixture
     def world(self) -> World:
         world = again(formed(3))
-        world.claims[2].annotations[naming.CLUSTER_UID] = OLDER
+        other = {naming.CLUSTER_UID: OLDER, naming.CLUSTER_ID: "00000000000000aa"}
+        world.claims[2].annotations |= other
         return world
 
     @pytest.mark.parametrize("adopt", [None, UID, OLDER])
@@ -412,6 +413,43 @@ class TestTwoOldClusters:
             (one.pod, one.ticket.state) for one in world.history if isinstance(one, PushTicket)
         ]
         assert pushes == [("c-0", "adopt"), ("c-1", "adopt"), ("c-2", "existing")]
+
+
+class TestInterruptedAdoption:
+    """The cluster that adopted the claims was deleted before it had adopted all of them: they name
+    two deleted clusters, and are members of one etcd cluster."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        second = again(formed(3), adopt=UID)
+        second.stuck = {1, 2}
+        drive(second)
+        return second.remake(OLDER)
+
+    def test_no_member_of_the_same_etcd_cluster_was_to_be_discarded(self, world: World) -> None:
+        """Two of three members would have been deleted for good, whichever was adopted."""
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RetainedClaims"
+        assert "discard" not in rest.message.partition("to delete it for good")[0]
+        assert "adopted only in part" in rest.message
+
+    @pytest.mark.parametrize(("first", "then", "size"), [(UID, NEW, 3), (NEW, UID, 1)])
+    def test_all_of_them_serve_again(
+        self, world: World, first: str, then: str, size: int
+    ) -> None:
+        world.edit(size=size, retainedClaims={"adopt": first})
+
+        rest = drive(world)
+        assert isinstance(rest, Hold)
+        assert f'set spec.retainedClaims.adopt to "{then}"' in rest.message
+
+        world.edit(size=3, retainedClaims={"adopt": then})
+        assert drive(world) == Settled()
+        states = [one.ticket.state for one in world.history if isinstance(one, PushTicket)]
+        assert states == ["adopt"] * 3
+        assert not [one for one in world.history if isinstance(one, DeleteClaim)]
 
 
 class TestTamperedClaims:

@@ -6,12 +6,20 @@ from dataclasses import replace
 
 import pytest
 from views import seat, with_pod, with_status, without_status
-from worlds import World, drive, formed, is_write, labels, until
+from worlds import OLD, World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, MemberRemove, MoveLeader, Settled, Step, Wait
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    Hold,
+    MemberRemove,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+)
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -43,6 +51,21 @@ def test_the_whole_chain() -> None:
     ]
     assert sorted(world.claims) == [0, 1, 2]
     assert sorted(world.pods) == [0, 1, 2]
+
+
+def test_the_volume_that_a_removal_waits_for_was_not_named() -> None:
+    """Two of three serve, so the third has to come back first, and only the user can see to it."""
+    world = formed(3)
+    world.claims[0].data = replace(world.claims[0].data, cluster_uid=OLD)
+    world.restart_pod(0)
+    drive(world)
+    world.edit(size=1)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "ForeignData"
+    assert "the volume of pod c-0 holds data of c-0 of the cluster with UID" in rest.message
 
 
 def lead(world: World, ordinal: int) -> None:

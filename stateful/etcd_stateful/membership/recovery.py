@@ -193,7 +193,12 @@ def _doing(seen: Observation, job: Job) -> str:
     words = f"Job {job.name} to make a cluster of one out of {job.survivor}"
     if not job.trouble:
         return words
-    return ". ".join(filter(None, (f"{words}: {job.trouble}", rollback.why_not(seen))))
+    other = f"If that cannot be mended, {_another(seen)}"
+    return ". ".join(filter(None, (f"{words}: {job.trouble}", rollback.why_not(seen), other)))
+
+
+def _another(seen: Observation) -> str:
+    return f"name another survivor in spec.recovery, with epoch {recorded(seen).epoch}"
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:
@@ -284,6 +289,5 @@ def _failed(seen: Observation, why: str) -> Hold:
     return Hold(
         "RecoveryFailed",
         f"the recovery with {record.survivor} cannot continue: {why}. The epoch is already raised "
-        f"to {record.epoch}, so no member can start: {again}name another survivor in "
-        f"spec.recovery, with epoch {record.epoch}",
+        f"to {record.epoch}, so no member can start: {again}{_another(seen)}",
     )

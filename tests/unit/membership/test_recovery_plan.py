@@ -441,6 +441,17 @@ class TestAfterTheEpochIsRaised:
 
         wait(decide(world.observe()), "image no-such cannot be pulled")
 
+    def test_a_job_that_no_node_can_run_was_waited_for_without_naming_the_way_out(self) -> None:
+        """The node of the survivor's volume was removed, so nothing but another survivor helps."""
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        assert world.job is not None
+        world.job = replace(world.job, trouble="no node can use its volume")
+
+        words = "If that cannot be mended, name another survivor in spec.recovery, with epoch 2"
+        wait(decide(world.observe()), "no node can use its volume", words)
+
     def test_an_edit_of_the_spec_reaches_a_stuck_job(self) -> None:
         world = raised()
         world.job_runs = False

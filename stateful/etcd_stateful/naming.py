@@ -114,6 +114,9 @@ WRITTEN = f"{GROUP}/written"
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the etcd version that its pods should run. Only a version change moves it."""
 
+BEGUN_ANNOTATION = f"{GROUP}/epoch-begun"
+"""On the StatefulSet: an epoch above that of its pods, which a lost recovery has begun."""
+
 TOUCHED = f"{GROUP}/touched"
 """On the StatefulSet: when the operator last made its controller sync it again, RFC 3339."""
 

@@ -22,17 +22,25 @@ from etcd_stateful.versions import Version, parse_version
 
 
 def stateful_set(
-    cluster: EtcdCluster, *, replicas: int, operator_image: str, epoch: int = FIRST_EPOCH
+    cluster: EtcdCluster,
+    *,
+    replicas: int,
+    operator_image: str,
+    epoch: int = FIRST_EPOCH,
+    begun: int = 0,
 ) -> Manifest:
     """The StatefulSet of the cluster.
 
     Args:
         epoch: the epoch that `start` expects of the data on the volumes.
+        begun: a later epoch that a lost recovery has begun, noted for when this record is lost too.
     """
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
     if not cluster.links.are_plaintext:
         described["annotations"][naming.LINKS_ANNOTATION] = dump_links(cluster.links)
+    if begun > epoch:
+        described["annotations"][naming.BEGUN_ANNOTATION] = str(begun)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -57,6 +65,13 @@ def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version that a live StatefulSet was rendered for; None if it does not say."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
+
+
+def begun_in(live: Mapping[str, Any]) -> int:
+    """The epoch noted as begun, beside that of the template; 0 if none is, or it is unreadable."""
+    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
+    text = annotations.get(naming.BEGUN_ANNOTATION, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def links_of(live: Mapping[str, Any]) -> Links:

@@ -195,6 +195,7 @@ def _stateful_set(seen: Observation) -> Manifest:
         replicas=replicas.wanted(seen),
         operator_image=seen.operator_image,
         epoch=recorded(seen).epoch,
+        begun=recorded(seen).begun,
     )
     if seen.stateful_set is not None:
         # Kubernetes lets nobody change them, so they stay as an older operator rendered them.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.start_settings import epoch_in
-from etcd_stateful.manifests.statefulset import version_of
+from etcd_stateful.manifests.statefulset import begun_in, version_of
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.records import bootstrap as records
@@ -112,8 +112,10 @@ def _expected_epoch(seen: Observation) -> int | None:
 
 def _begun(seen: Observation, epoch: int) -> int:
     """The epoch of the StatefulSet, if it is above that of the claims: a recovery has begun it, and
-    perhaps raised the epoch of a volume, whose claim would have been recorded after that."""
-    begun = _expected_epoch(seen) or 0
+    perhaps raised the epoch of a volume, whose claim would have been recorded after that. Once the
+    StatefulSet follows the rebuilt record, it still has a note of that epoch."""
+    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
+    begun = max(_expected_epoch(seen) or 0, noted)
     return begun if begun > epoch else 0
 
 

@@ -86,17 +86,22 @@ class TestVolumeAheadOfTheRecord:
         refused = in_place_request.why_not(waiting(seen, 1, self.AHEAD))
         assert "request that recovery again or, if you do not need its data, delete" in refused
 
-    def test_while_its_pod_could_not_be_scheduled_another_recovery_began_its_epoch(self) -> None:
-        """Nothing reports the volume then. But the StatefulSet has the epoch before any volume."""
+    @pytest.mark.parametrize("losses", [1, 2])
+    def test_while_its_pod_could_not_be_scheduled_another_recovery_began_its_epoch(
+        self, losses: int
+    ) -> None:
+        """Nothing reports the volume then. But the StatefulSet has the epoch before any volume, and
+        a note of it afterwards."""
         world = lost(5, gone=(0, 2, 4))
         world.ask(1)
         world.apply(until(world, "CreateJob"))
         world.turn()
         assert world.epoch_on(1) == 2
-        world.lose_secret()
         world.take_back()
         world.stuck = {1}
-        drive(world, idle=3)
+        for _ in range(losses):
+            world.lose_secret()
+            drive(world, idle=3)
         assert world.record.epoch == 1
         world.ask(3)
 

@@ -9,6 +9,7 @@ import pytest
 from views import with_pod
 from worlds import World, drive, formed, is_write, labels
 
+from etcd_stateful import naming
 from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -237,3 +238,13 @@ class TestAGuess:
         seen = replace(seen, last_version=hint)
 
         assert (upgrade.replace_assumed(seen) is None) is (told and now == MIDDLE)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "9" * 10])
+def test_an_unreadable_note_of_an_epoch_ended_each_look_at_the_cluster(text: str) -> None:
+    world = formed(1)
+    world.alter("StatefulSet", "c")["metadata"]["annotations"][naming.BEGUN_ANNOTATION] = text
+    world.lose_secret()
+
+    assert drive(world, idle=2) == Settled()
+    assert world.record.begun == 0

@@ -114,14 +114,28 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     ours = not others and finding.cluster_id in (None, record.cluster_id)
     if ours and record.latched and (finding.epoch or 0) > record.epoch:
         return f"It belongs to a recovery that is no longer on record. {survivor.ways_out(seen)}"
-    ways = ["Give the pod its own volume back"]
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
+    ahead = finding.cluster_id == record.cluster_id and (finding.epoch or 0) > record.epoch
+    if adopted and ahead and seen.etcd is None:
+        return _of_unfinished_recovery(seen, pod, finding)
+    ways = ["Give the pod its own volume back"]
     if others and not adopted and finding.cluster_id == record.cluster_id:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
         claim = naming.claim(seen.cluster.name, pod.ordinal)
         ways.append(f"delete claim {claim} with its data, and a new member takes its place")
     return ", or ".join(ways)
+
+
+def _of_unfinished_recovery(seen: Observation, pod: Pod, finding: Finding) -> str:
+    """The claim was to be recorded with the epoch of its volume when its cluster was deleted."""
+    claim = naming.claim(seen.cluster.name, pod.ordinal)
+    secret = naming.start_secret(seen.cluster.name)
+    return (
+        f"A recovery with {pod.name} was not over when its cluster was deleted. To go on with this "
+        f"data, and lose what only others have, set annotation {naming.EPOCH} of claim {claim} to "
+        f'"{finding.epoch}" and delete Secret {secret}: its record is then rebuilt with that epoch'
+    )
 
 
 def first_quorum(seen: Observation) -> Step | None:

@@ -9,7 +9,7 @@ import pytest
 from recovery_world import RecoveryWorld, formed, lost
 from worlds import OLDER, UID, drive, is_write, until
 
-from etcd_stateful import identity
+from etcd_stateful import identity, naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import budget, in_place_request, quorum, survivor
@@ -258,3 +258,26 @@ def test_a_recovery_began_with_data_that_its_pod_had_not_adopted_yet() -> None:
         f"c-1 has not adopted its data from cluster {UID} yet (spec.retainedClaims.adopt)"
     )
     assert drive(world) == Settled()
+
+
+def test_data_of_a_recovery_that_ended_with_its_cluster_could_not_be_adopted() -> None:
+    """The Job had raised the epoch of the volume, and the claim was yet to be recorded with it. The
+    record that was rebuilt for the next cluster had the claim's epoch, and the message no way out.
+    """
+    old = lost()
+    old.ask(1)
+    old.apply(until(old, "CreateJob"))
+    old.turn()
+    world = old.remake(OLDER, retainedClaims={"adopt": UID})
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "ForeignData"
+    words = f'set annotation {naming.EPOCH} of claim data-c-1 to "2" and delete Secret c-start'
+    assert words in rest.message
+    claim = world.claims[1]
+    claim.annotations, claim.resource_version = claim.annotations | {naming.EPOCH: "2"}, 999
+    world.lose_secret()
+    assert drive(world) == Settled()
+    assert world.record.epoch == 2

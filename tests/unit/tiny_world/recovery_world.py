@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import world_rules as rules
-from world_api import Json
+from world_api import UID, Json
 from world_etcd import minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
@@ -74,6 +74,13 @@ class RecoveryWorld(World):
     def take_back(self) -> None:
         del self.body["spec"]["recovery"]
         self.edit()
+
+    def remake(self, uid: str = UID, **spec: Any) -> World:
+        following = super().remake(uid, **spec)
+        assert isinstance(following, RecoveryWorld)
+        following.epochs, following.ended = self.epochs, self.ended
+        following.begun_epochs = self.begun_epochs
+        return following
 
     def wipe(self, *ordinals: int) -> None:
         """Empties the volumes and recreates the pods."""
@@ -188,14 +195,15 @@ class RecoveryWorld(World):
         claim = self.claims[-1 if ordinal is None else ordinal]
         rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
         others = (one for one in self.claims.values() if one.uid != claim.uid)
-        left = [one for one in others if one.data and one.data.cluster_id == old.cluster_id]
+        ours = (one for one in others if one.annotations[naming.CLUSTER_UID] == old.cluster_uid)
+        left = [one for one in ours if one.data and one.data.cluster_id == old.cluster_id]
         going = all(one.deleting for one in left)
         rule(going, "I6", "over before the volumes of before are deleted")
         rule(new.cluster_id == old.cluster_id and new.latched, "I7", "another cluster")
         rule(new.issued == old.issued, "I3", "the ledger forgot a ticket")
 
     def _delete_claim(self, step: DeleteClaim) -> None:
-        if self.record.survivor:
+        if self.secret and self.record.survivor:
             with _instead("claim_deletion", self._may_discard):
                 super()._delete_claim(step)
         else:

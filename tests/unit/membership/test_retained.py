@@ -436,9 +436,7 @@ class TestInterruptedAdoption:
         assert "adopted only in part" in rest.message
 
     @pytest.mark.parametrize(("first", "then", "size"), [(UID, NEW, 3), (NEW, UID, 1)])
-    def test_all_of_them_serve_again(
-        self, world: World, first: str, then: str, size: int
-    ) -> None:
+    def test_all_of_them_serve_again(self, world: World, first: str, then: str, size: int) -> None:
         world.edit(size=size, retainedClaims={"adopt": first})
 
         rest = drive(world)

@@ -183,7 +183,7 @@ class InPlaceWorld(RestoreWorld):
         ordinal = int(step.name.rpartition("-")[2])
         data = self.claims[ordinal].data if ordinal in self.claims else None
         held = self.member_record(ordinal) if ordinal in self.claims else None
-        if held is None or held.cluster_id == self.record.cluster_id:
+        if held is None or self.secret is None or held.cluster_id == self.record.cluster_id:
             super()._delete_claim(step)
             return
         with _instead("claim_deletion", lambda *_: None):

@@ -264,6 +264,7 @@ class World:
                 rule(member in self.alive(), "I1", "leadership to one that does not run")
                 etcd.move_leader(member)
             case DisarmAlarm(alarm=alarm):
+                refuse(alarm not in etcd.alarms, "no such alarm")
                 rules.disarming(self, etcd, alarm)
                 etcd.alarms.remove(alarm)
             case EnableDowngrade(minor=to):
@@ -301,14 +302,16 @@ class World:
             owners = {data.cluster_uid for one in self.claims.values() if (data := one.data)}
             held = {uid for uid in (self.cluster.uid, *owners) if self.data_of(uid)}
             rule(not held, "I11", f"a new cluster beside the data of {held}")
-            # No data of earlier members is left, so their IDs may be used again.
+            # No data of earlier members is left, so their IDs may be used again, and any version.
             self.ticketed.clear()
             self.begun.clear()
+            self.version = ""
         live = self.objects.get(("StatefulSet", self.cluster.name))
         noted = live["metadata"]["annotations"][naming.VERSION_ANNOTATION] if live else ""
-        ran = (self.pods[ordinal].version for ordinal, _ in self.running())
+        ran = (pod.version for pod in self.pods.values() if pod.where == "etcd")
         known = (self.version or step.record.version, noted, *ran)
-        rule(step.record.version in known, "I9", f"{step.record.version}, not {known}")
+        guessed = step.record.untried
+        rule(guessed or step.record.version in known, "I9", f"{step.record.version}, not {known}")
         self._store(step.record)
 
     def _write_bootstrap(self, step: WriteBootstrap) -> None:

@@ -19,6 +19,7 @@ from etcd_stateful.records.bootstrap import Bootstrap
 if TYPE_CHECKING:
     from worlds import World
 
+_BUDGET = ("PodDisruptionBudget", "c")
 _SEAT = re.compile(r"https?://c-(\d)\.c\.ns\.svc:2380")
 
 
@@ -191,7 +192,10 @@ def promotion(world: World, etcd: Etcd, member_id: int) -> None:
 
 
 def disruption_budget(world: World, manifest: dict[str, Any]) -> None:
-    """Evicting as many pods as the budget allows must leave a quorum of the present voters."""
+    """Evicting as many pods as the budget allows must leave a quorum of the present voters. Without
+    a quorum and a budget, their number may be forgotten."""
+    if world.etcd and not world.etcd.leader and not world.objects.get(_BUDGET):
+        return
     least, voters = manifest["spec"]["minAvailable"], len(world.etcd.voters) if world.etcd else 0
     rule(least >= voters // 2 + 1, "I1", f"a budget of {least} for {voters} voters")
 

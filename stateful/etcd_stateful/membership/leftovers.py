@@ -99,8 +99,9 @@ def _discard(claim: Claim) -> Step:
 def _adoptable(seen: Observation, old: tuple[Claim, ...]) -> bool:
     """Also if they name several deleted clusters, but are members of one etcd cluster: then an
     adoption had not come to all of them. `start` still wants a word for the marker of each."""
-    adopt = seen.cluster.retained_claims.adopt
-    return adopt in _uids(old) and (len(_uids(old)) == 1 or _are_of_one_etcd_cluster(old))
+    adopt, uids = seen.cluster.retained_claims.adopt, _uids(old)
+    alike = len(uids) == 1 or _are_of_one_etcd_cluster(old)
+    return bool(adopt) and adopt in uids and alike
 
 
 def _uids(old: tuple[Claim, ...]) -> list[str]:

@@ -15,11 +15,11 @@ from world_etcd import Conflict, Data
 from world_switch import OFF, SwitchWorld
 
 from etcd_stateful import naming
-from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, PushTicket, Step
 from etcd_stateful.observed.objects import Job
+from etcd_stateful.observed.put_off import PutOff
 
 
 class DayWorld(SwitchWorld, InPlaceWorld):

@@ -146,6 +146,34 @@ def test_an_etcdrestore_recreates_a_cluster_that_lost_its_volumes(
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(480)
+def test_the_object_alone_restores_in_another_namespace_and_under_another_name(
+    place: Place, s3: S3Server
+) -> None:
+    """The credentials of the store must be there as well."""
+    source = place.declare(size=1, name="source", version=VERSION).comes_up()
+    source.client.put("key", "value")
+    backups.secret(place, s3)
+    at = backups.s3_place(s3, "mybucket/elsewhere")
+    backups.declare(place, "b", clusterRef={"name": "source"}, storageType="S3", s3=at).succeeds()
+    elsewhere = Place.make(place.kube, place.reach, place.operator, place.ledger, "elsewhere")
+    try:
+        backups.secret(elsewhere, s3)
+        for name in ("source", "copy"):
+            spec = {"etcdCluster": {"name": name}, "backupStorageType": "S3", "s3": at}
+            restore = {"metadata": {"name": name}, "spec": spec}
+            place.kube.create(RESTORES, restore, elsewhere.namespace)
+            new = elsewhere.cluster(name)
+            eventually(f"{name} is created", new.body, bool, seconds=60)
+            settles(new, 1, RESTORED_SECONDS)
+            assert new.client.get("key") == "value"
+            assert new.client.members().cluster_id != source.client.members().cluster_id
+        elsewhere.check()
+    finally:
+        elsewhere.leave()
+
+
+@pytest.mark.verify
 def test_a_cluster_without_tls_is_backed_up_and_restored_with_tls(
     place: Place, s3: S3Server
 ) -> None:

@@ -11,6 +11,7 @@ from harness.membership import settles
 from harness.place import Place
 from harness.restores import RESTORED_SECONDS, ask, complete, edit, status, succeeds
 from harness.waiting import eventually, steadily
+from harness.watcher import watching
 
 from localkube.s3 import S3Server
 
@@ -96,7 +97,8 @@ def test_a_valid_backup_replaces_a_running_cluster_and_a_damaged_one_does_not(
 @pytest.mark.verify
 @pytest.mark.timeout(780)
 def test_the_disaster_drill(place: Place, s3: S3Server) -> None:
-    """Load, backups by the calendar, all volumes gone; one object, and the data is back."""
+    """Load, backups by the calendar, all volumes gone; one object, and the data is back. A client
+    that watches all the while is never told of a smaller revision."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
     cluster = place.declare(size=3, version=VERSION).comes_up()
     backups.secret(place, s3)
@@ -113,36 +115,43 @@ def test_the_disaster_drill(place: Place, s3: S3Server) -> None:
         proven = [one for one in made if (one.get("status") or {}).get("verified")]
         return max(proven, key=lambda one: one["status"]["etcdRevision"], default={})
 
-    with under_load(cluster) as load:
-        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
-        before = backups.kept_keys(load)
-        reached = revision(cluster)
-        backup = eventually(
-            "what was written by then is in a verified backup",
-            newest,
-            lambda one: bool(one) and one["status"]["etcdRevision"] >= reached,
-            seconds=200,
-        )
-    last, old = revision(cluster), cluster.client.members().cluster_id
-    place.kube.patch(SCHEDULES, place.namespace, "drill", {"spec": {"suspend": True}})
+    with watching(cluster, "load-") as watcher:
+        with under_load(cluster) as load:
+            eventually("there is much", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+            reached = revision(cluster)
+            backup = eventually(
+                "what was written by then is in a verified backup",
+                newest,
+                lambda one: bool(one) and one["status"]["etcdRevision"] >= reached,
+                seconds=200,
+            )
+        last, old = revision(cluster), cluster.client.members().cluster_id
+        place.kube.patch(SCHEDULES, place.namespace, "drill", {"spec": {"suspend": True}})
+        eventually("the watch has come so far", lambda: watcher.revision >= last)
 
-    for ordinal in range(3):
-        place.kube.delete(CLAIMS, place.namespace, f"data-etcd-{ordinal}")
-    for ordinal in range(3):
-        place.kube.delete(PODS, place.namespace, f"etcd-{ordinal}")
-    cluster.holds("QuorumLost", "etcd-0", "etcd-1", "etcd-2", seconds=90)
+        for ordinal in range(3):
+            place.kube.delete(CLAIMS, place.namespace, f"data-etcd-{ordinal}")
+        for ordinal in range(3):
+            place.kube.delete(PODS, place.namespace, f"etcd-{ordinal}")
+        cluster.holds("QuorumLost", "etcd-0", "etcd-1", "etcd-2", seconds=90)
 
-    def waits() -> list[bool]:
-        return [is_waiting_in_start(pod) for pod in cluster.pods().values()]
+        def waits() -> list[bool]:
+            return [is_waiting_in_start(pod) for pod in cluster.pods().values()]
 
-    eventually("all wait on empty volumes", waits, lambda now: now == [True] * 3, seconds=60)
-    steadily("nobody starts empty", waits, lambda now: now == [True] * 3, 5)
+        eventually("all wait on empty volumes", waits, lambda now: now == [True] * 3, seconds=60)
+        steadily("nobody starts empty", waits, lambda now: now == [True] * 3, 5)
 
-    name = backup["metadata"]["name"]
-    ask(place, replace={"clusterID": old}, backupRef={"name": name})
-    succeeds(place)
-    settles(cluster, 3, RESTORED_SECONDS)
+        name = backup["metadata"]["name"]
+        ask(place, replace={"clusterID": old}, backupRef={"name": name})
+        succeeds(place)
+        settles(cluster, 3, RESTORED_SECONDS)
+        eventually("the watcher has read anew", lambda: watcher.reads >= 2)
+        cluster.client.put("load-after", "the restore")
+        eventually("it is told of it", lambda: watcher.revision >= revision(cluster))
 
-    assert backups.lost(cluster.client, load, before) == []
+    stored = backups.kept_keys(load, until=backup["status"]["etcdRevision"])
+    assert len(stored) > 100
+    assert backups.lost(cluster.client, load, stored) == []
     assert revision(cluster) > last
+    assert watcher.went_back == []
     assert cluster.client.members().cluster_id != old

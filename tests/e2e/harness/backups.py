@@ -13,6 +13,7 @@ import pytest
 from harness.api import BACKUPS, CLAIMS, SECRETS, ApiError, Json, Kube
 from harness.conditions import condition
 from harness.etcd import Etcd
+from harness.history import acknowledged
 from harness.load import Load
 from harness.place import Place
 from harness.slow import SLOW
@@ -87,10 +88,10 @@ def s3_place(s3: S3Server, path: str, name: str = "aws") -> Json:
     return {"path": path, "awsSecret": name, "endpoint": s3.endpoint, "forcePathStyle": True}
 
 
-def kept_keys(load: Load) -> set[str]:
-    """The keys of the load whose puts were acknowledged."""
-    puts = (one for one in list(load.history) if one.kind == "put" and one.answered is not None)
-    return {one.key for one in puts if one.key.startswith(load.kept)}
+def kept_keys(load: Load, until: int | None = None) -> set[str]:
+    """The keys of the load whose puts were acknowledged, with no later revision than that."""
+    puts = (one for one in acknowledged(list(load.history)) if one.key.startswith(load.kept))
+    return {one.key for one in puts if until is None or one.revision <= until}
 
 
 def lost(client: Etcd, load: Load, keys: set[str]) -> list[str]:

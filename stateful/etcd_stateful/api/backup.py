@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
 from etcd_stateful import naming
+from etcd_stateful.api.hosts import host_problem
 from etcd_stateful.api.reading import Reader, RefusedObject, check_labels, spec_of
 from etcd_stateful.api.stores import VOLUME, Store, file_name_problem, read_store
 
@@ -156,6 +157,9 @@ def _endpoints(spec: Reader) -> tuple[str, ...]:
         found = _ENDPOINT.fullmatch(one)
         if found is None or int(found["port"] or 1) > 65535:
             spec.problem("etcdEndpoints", f"must be like http://host:2379, found {one[:60]!r}")
+        elif why := host_problem(found["host"]):
+            words = f"{why}, found {one[:60]!r}; name the address of a member or of its Service"
+            spec.problem("etcdEndpoints", words)
     return tuple(dict.fromkeys(value))
 
 

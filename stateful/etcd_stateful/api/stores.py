@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from etcd_stateful.api.hosts import host_problem, is_address
 from etcd_stateful.api.reading import Reader
 
 VOLUME: Final = "Volume"
@@ -34,11 +35,14 @@ _NUMBERED: Final = re.compile(r"#\d+\Z", re.ASCII)
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
 _CA: Final = "caSecret"
-_AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+_BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
+"""It may become a part of the host name."""
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "https://oss-cn-hangzhou.aliyuncs.com"
 _ENDPOINT: Final = re.compile(
-    r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:(?P<port>[0-9]{1,5}))?(/[a-zA-Z0-9._~/-]*)?"
+    r"(https?://)?(?P<host>[a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:(?P<port>[0-9]{1,5}))?"
+    r"(/[a-zA-Z0-9._~/-]*)?"
 )
 
 
@@ -118,7 +122,7 @@ def read_store(
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
     checksum = inner.choice("checksum", CHECKSUMS) if kind == "S3" else ""
-    endpoint = _endpoint(inner) or (_OSS_ENDPOINT if kind == "OSS" else "")
+    endpoint = _endpoint(inner, bucket) or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
         bucket=bucket,
@@ -142,7 +146,7 @@ def _azure_account(inner: Reader) -> str:
     found = inner.text("storageAccount")
     if bool(found) == bool(inner.raw.get("absSecret")):
         inner.problem("absSecret", "or storageAccount must be set, but not both")
-    elif found and not _AZURE_ACCOUNT.fullmatch(found):
+    elif found and not AZURE_ACCOUNT.fullmatch(found):
         wanted = "must be 3 to 24 lower-case letters and digits"
         inner.problem("storageAccount", f"{wanted}, found {found[:60]!r}")
     return found
@@ -156,16 +160,25 @@ def _ca(inner: Reader, endpoint: str) -> str:
     return name
 
 
-def _endpoint(inner: Reader) -> str:
+def _endpoint(inner: Reader, bucket: str) -> str:
     text = inner.text("endpoint")
-    found = _ENDPOINT.fullmatch(text)
-    if text and (found is None or int(found["port"] or 1) > 65535):
-        inner.problem(
-            "endpoint",
-            "must be http://host:port or https://host:port, without user, password or query, "
-            f"found {text[:60]!r}",
-        )
+    if text and (why := address_problem(text, bucket)):
+        inner.problem("endpoint", f"{why}, found {text[:60]!r}")
     return text
+
+
+def address_problem(text: str, bucket: str = "") -> str:
+    """What is wrong with the address of a store; empty if its client may call it.
+
+    Args:
+        bucket: which the client may put before the host name.
+    """
+    found = _ENDPOINT.fullmatch(text)
+    if found is None or int(found["port"] or 1) > 65535:
+        return "must be http://host:port or https://host:port, without user, password or query"
+    host = found["host"]
+    why = host_problem(host) or (not is_address(host) and host_problem(f"{bucket}.{host}"))
+    return f"{why}; name the store's own address" if why else ""
 
 
 def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
@@ -176,7 +189,7 @@ def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
             inner.problem("claimName", "is missing: name a PersistentVolumeClaim")
     else:
         bucket, _, key = path.partition("/")
-        if not bucket or bucket in (".", ".."):
+        if not _BUCKET.fullmatch(bucket):
             inner.problem("path", f"must be <bucket>/<key>, found {path[:60]!r}")
     if why := key_problem(key.removesuffix("/") if stamped else key):
         inner.problem("path", f"{why}, found {path[:60]!r}")

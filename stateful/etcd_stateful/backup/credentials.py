@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.hosts import is_address
+from etcd_stateful.api.stores import AZURE_ACCOUNT, Store, address_problem
 from etcd_stateful.backup.order import CA_FILE
 from etcd_stateful.untrusted import loads
 
@@ -20,6 +21,8 @@ DEFAULT_REGION: Final = "us-east-1"
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
 )
+_REGION: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""It becomes a part of the host name, as the account of Azure does."""
 _PORT: Final = re.compile(r":\d+$")
 _CLOUDS: Final = {
     "": "",
@@ -95,11 +98,17 @@ def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     config |= {
         "access_key_id": secrets["aws_access_key_id"],
         "secret_access_key": secrets["aws_secret_access_key"],
-        "region": settings.get("region") or DEFAULT_REGION,
+        "region": _region(settings.get("region") or DEFAULT_REGION),
     }
     if token := secrets.get("aws_session_token"):
         config["session_token"] = token
     return Access(config)
+
+
+def _region(name: str) -> str:
+    if not _REGION.fullmatch(name):
+        raise BadSecret("profile default: region must be letters, digits and dashes")
+    return name
 
 
 def _s3_place(store: Store) -> dict[str, Any]:
@@ -108,15 +117,14 @@ def _s3_place(store: Store) -> dict[str, Any]:
         return {"virtual_hosted_style_request": not store.path_style}
     endpoint = store.endpoint.rstrip("/")
     scheme, _, host = endpoint.partition("://")
-    if store.path_style or _is_address(host):
+    if store.path_style or _at_address(host):
         return {"endpoint": endpoint, "virtual_hosted_style_request": False}
     return {"endpoint": f"{scheme}://{store.bucket}.{host}", "virtual_hosted_style_request": True}
 
 
-def _is_address(host: str) -> bool:
+def _at_address(host: str) -> bool:
     """Whether the host is an IP address. It cannot have a bucket as a prefix: the client panics."""
-    name = _PORT.sub("", host.partition("/")[0])
-    return name.startswith("[") or name.rpartition(".")[2].isdigit()
+    return is_address(_PORT.sub("", host.partition("/")[0]))
 
 
 def _oss(store: Store, files: Mapping[str, str]) -> Access:
@@ -140,12 +148,16 @@ def _abs(store: Store, files: Mapping[str, str] | None) -> Access:
     if files is None:
         return Access({"account_name": store.storage_account})
     account = _required(files, "storage-account").strip()
+    if not AZURE_ACCOUNT.fullmatch(account):
+        raise BadSecret("key storage-account must be 3 to 24 lower-case letters and digits")
     config: dict[str, Any] = {
         "account_name": account,
         "account_key": _required(files, "storage-key").strip(),
     }
     cloud = files.get("cloud", "").strip()
     if cloud.startswith(("http://", "https://")):
+        if why := address_problem(cloud):
+            raise BadSecret(f"key cloud {why}")
         config["endpoint"] = cloud.rstrip("/")
     elif cloud not in _CLOUDS:
         raise BadSecret(f"key cloud: {cloud[:40]!r} is none of {', '.join(filter(None, _CLOUDS))}")
@@ -168,6 +180,8 @@ def _gcs(files: Mapping[str, str] | None) -> Access:
         raise BadSecret("key credentials.json is not JSON") from None
     kind = given.get("type") if isinstance(given, Mapping) else None
     if kind == "service_account":
+        if (url := given.get("gcs_base_url")) and (why := address_problem(str(url))):
+            raise BadSecret(f"key credentials.json: gcs_base_url {why}")
         return Access({"service_account_key": text})
     raise BadSecret(
         f"key credentials.json has type {str(kind)[:40]!r}, but must have type 'service_account'"

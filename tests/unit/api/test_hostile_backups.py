@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,6 +33,9 @@ LONGEST_WORDS = 2000
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 STORE_ADDRESS = re.compile(r"https?://[^/?#@\s]+(/[^?#@\s]*)?")
+LOCAL_NAME = re.compile(
+    r"(?i)(.*\.)?localhost|kubernetes(\.default(\.svc(\..*)?)?)?|metadata\.google\.internal"
+)
 MOUNTS = {
     orders.STORE_FOLDER, orders.CA_FOLDER, orders.CLIENT_FOLDER, orders.VOLUME, "/var/etcd-trial",
 }  # fmt: skip
@@ -122,6 +127,19 @@ def test_text_of_a_spec_appears_only_in_the_fields_it_is_for(kind: str) -> None:
             assert not astray, f"{case}: {astray}"
 
 
+@pytest.mark.parametrize("kind", ["EtcdBackup", "EtcdRestore"])
+def test_no_endpoint_leads_a_job_to_itself_the_node_or_the_api_server(kind: str) -> None:
+    words = ("metadata service", "loopback", "unspecified", "link-local", "api server")
+    hostile = {
+        case: body
+        for case, (body, _) in kinds()[kind].texts.items()
+        if "ndpoint" in case and case.partition(": ")[2].startswith(words)
+    }
+
+    assert len(hostile) >= 10
+    assert not [case for case, body in hostile.items() if jobs(kind, body)]
+
+
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a Job. Those of an order have the same path, whichever container it is for."""
     if isinstance(value, dict) and value.get("name") == orders.VARIABLE:
@@ -139,11 +157,27 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def check_order(told: orders.Order, backup: EtcdBackup) -> None:
     for one in told.endpoints:
         scheme, address = split_endpoint(one)
+        check_host(address.rpartition(":")[0])
         assert scheme in ("", "http", "https")
         assert re.fullmatch(r"([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}", address)
-    assert not told.store.endpoint or STORE_ADDRESS.fullmatch(told.store.endpoint)
+    if told.store.endpoint:
+        assert STORE_ADDRESS.fullmatch(told.store.endpoint)
+        host = re.sub(r"(:[0-9]+)?(/.*)?$", "", told.store.endpoint.partition("://")[2])
+        check_host(host)
+        check_host(f"{told.store.bucket}.{host}")
     assert not {"", ".", ".."} & set(told.store.key.removesuffix("/").split("/"))
     assert told.owner == f"ns/{backup.name}"
+
+
+def check_host(host: str) -> None:
+    """Reads it as the C library does, in all the forms of an address that it knows."""
+    assert not LOCAL_NAME.fullmatch(host.rstrip(".")), host
+    try:
+        found = ipaddress.ip_address(host.strip("[]") if ":" in host else socket.inet_aton(host))
+    except (OSError, ValueError):
+        return
+    found = getattr(found, "ipv4_mapped", None) or found
+    assert not any((found.is_loopback, found.is_link_local, found.is_unspecified)), host
 
 
 def check_job(job: Json) -> None:

@@ -236,7 +236,7 @@ def test_a_key_of_another_certificate_was_reported_as_an_etcd_that_does_not_answ
         open_channel(CERTIFIED, "https://c:2379", str(client))
 
 
-@pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[::1]"])
+@pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[fd00::1]"])
 def test_any_name_is_treated_as_a_host(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`http://unix:2379` was a socket in the pod's folder, and `http://dns:2379` the host
     `2379`."""

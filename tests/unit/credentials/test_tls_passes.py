@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import logging
 from dataclasses import replace
 
@@ -43,6 +44,20 @@ SECRET_NAMES = (
 )
 
 
+LEAVES = [name for name in SECRET_NAMES if not name.endswith("-ca")]
+
+
+def short_lived(need, *rest):
+    """As `signing.make`, with leaves that live for 300 seconds."""
+    need = need if need.role == "authority" else replace(need, seconds=300.0)
+    return signing.make(need, *rest)
+
+
+def leaf(bench, name):
+    key = next(key for key in data(bench, name) if key.endswith(".crt") and "ca.crt" not in key)
+    return x509.load_pem_x509_certificate(data(bench, name)[key])
+
+
 def declare(bench, **spec):
     return bench.declare(**{"TLS": MANAGED, **spec})
 
@@ -71,6 +86,42 @@ def user_secrets(bench, *, authorities=None, **changed):
         files = signing.make(needs[role], above[needs[role].signed_by], bench.clock.now)
         files |= changed.get(name, {})
         put_secret(bench, name, files)
+
+
+STEMS = {"p": "peer", "s": "server", "o": "etcd-client"}
+
+
+def foreign(bench, name, moment, **changed):
+    """The files of a user's Secret, made at that moment below another authority."""
+    needs = managed(parse_cluster(managed_body(bench)))
+    role = {"p": "peer", "s": "server", "o": "operator"}[name]
+    need = next(one for one in needs if one.role == role)
+    above = next(one for one in needs if one.secret == need.signed_by)
+    authority = signing.make(above, {}, moment)
+    return signing.make(replace(need, **changed), authority, moment)
+
+
+def spoilt(*endings, now=0.0, **changed):
+    """Replaces the files with these endings in a user's Secret by foreign ones."""
+
+    def spoil(bench, name):
+        other = foreign(bench, name, bench.clock.now + now, **changed)
+        return data(bench, name) | {key: other[key] for key in other if key.endswith(endings)}
+
+    return spoil
+
+
+BAD = {
+    "expired": (spoilt(".crt", ".key", now=-400 * DAY), "{0}.crt expired on"),
+    "a wrong key": (spoilt(".key"), "{0}.key is not the key of {0}.crt"),
+    "a foreign authority": (spoilt("ca.crt"), "{0}-ca.crt has not signed {0}.crt"),
+    "missing names": (
+        spoilt(".crt", ".key", names=("elsewhere.svc",)),
+        "{0}.crt is not valid for ",
+    ),
+    "no certificate": (lambda *_: {"other": b""}, "{0}.crt is missing"),
+}
+"""How a user's Secret becomes bad, and what is said of it."""
 
 
 def signed_by_one_that_ends(bench, ends):
@@ -337,6 +388,27 @@ class TestAtRest:
         assert data(settled, "a-peer-tls")["peer-ca.crt"] == before["a-peer-ca"]["ca.crt"]
         assert settled.kube.calls["apply StatefulSet"] == 0, "etcd takes them up by itself"
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_a_leaf_that_lives_for_300_seconds_is_renewed_after_200(self, bench, monkeypatch):
+        """Without a nudge: the operator looks again by itself."""
+        monkeypatch.setattr(signing, "BACKDATED", 0.0)
+        monkeypatch.setattr(issuing, "make", short_lived)
+        declare(bench)
+        await bench.run()
+        before = {name: leaf(bench, name) for name in LEAVES}
+        begins = [one.not_valid_before_utc.timestamp() for one in before.values()]
+        bench.clock.now = min(begins) + 190
+        await bench.run()
+        assert {name: leaf(bench, name) for name in LEAVES} == before
+        assert bench.clock.now < min(begins) + 200, "otherwise this proves nothing"
+        bench.kube.calls.clear()
+        while any(leaf(bench, name) == before[name] for name in LEAVES):
+            bench.clock.now += await bench.once()
+        assert max(begins) + 200 <= bench.clock.now < max(begins) + 235
+        assert bench.kube.calls["apply StatefulSet"] == 0
+        again = [leaf(bench, name).not_valid_before_utc.timestamp() for name in LEAVES]
+        assert min(again) >= min(begins) + 200
+        assert bench.condition("Available")["status"] == "True"
 
     async def test_renewal_is_reported(self, settled):
         settled.clock.now += 250 * DAY
@@ -634,6 +706,37 @@ class TestProvided:
         assert "expired on" in bench.condition("Blocked")["message"]
         assert bench.condition("Available")["status"] == "True"
         assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
+
+    @pytest.mark.parametrize(
+        ("fault", "name"),
+        # A client's certificate has no names.
+        [one for one in itertools.product(BAD, STEMS) if one != ("missing names", "o")],
+    )
+    async def test_a_bad_one_of_a_running_cluster_touches_nothing(self, bench, fault, name):
+        """In the first pass after the change, Secret, key and reason are in a condition."""
+        bench.marks = {}
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        await bench.run()
+        await bench.rest(600)
+        good, (spoil, said) = data(bench, name), BAD[fault]
+        bench.kube.calls.clear()
+        put_secret(bench, name, spoil(bench, name))
+        bench.marks[name] = 1
+        bench.clock.now += await bench.once()
+        told = bench.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert f"Secret {name}, which spec.TLS.static" in told["message"]
+        assert said.format(STEMS[name]) in told["message"]
+        for _ in range(20):
+            bench.clock.now += await bench.once()
+        assert bench.condition("Blocked") == told
+        assert bench.condition("Available")["status"] == "True"
+        assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
+        put_secret(bench, name, good)
+        bench.marks[name] = 2
+        await bench.once()
+        assert bench.condition("Blocked") is None
 
     async def test_at_rest_none_is_read_again_before_it_has_changed(self, bench):
         bench.marks = {}

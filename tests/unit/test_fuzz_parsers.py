@@ -6,9 +6,18 @@ claims have further such tests in their own modules.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib
+import inspect
 import json
+import math
+import pkgutil
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,17 +26,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from start_helpers import FIRST_SEGMENT
 
+import etcd_stateful
+from etcd_operator import timestamps
 from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
 from etcd_operator.objects import termination_message, trouble
-from etcd_stateful import identity
+from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.issuer import Issuer
+from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
 from etcd_stateful.api.stores import Store
-from etcd_stateful.api.tls import Link, Links
+from etcd_stateful.api.tls import Link, Links, Trust
 from etcd_stateful.backup import credentials, manifest, order, outcome
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
@@ -38,9 +50,11 @@ from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.accounts import Accounts
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import load_member
 from etcd_stateful.records.successor import Successor
 from etcd_stateful.start import configuration, marker, ticket, wal
 from etcd_stateful.start.ticket import NotGenuine
+from etcd_stateful.versions import parse_version
 
 KEY = b"k" * 32
 DEEP = "[" * 3_000
@@ -245,6 +259,7 @@ RECORD = replace(
     retired=(6,),
     accounts=Accounts(("root",), ("reader",), on=True),
 )
+PROFILE = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
 METADATA = {"namespace": "ns", "name": "good", "uid": "uid", "generation": 1}
 S3 = {"storageType": "S3", "s3": {"path": "bucket/a", "awsSecret": "aws", "endpoint": "minio:1"}}
 JOB_POD = {
@@ -285,8 +300,17 @@ def body_of(spec: Any) -> dict[str, Any]:
     return {"metadata": METADATA, "spec": spec}
 
 
-def gcs(text: str) -> credentials.Access:
-    return credentials.access(Store("GCS", "bucket", "a"), {"credentials.json": text})
+def of_store(kind: str) -> Any:
+    """Reads the keys of a Secret for a store. What is wrong is a BadSecret without its values."""
+    store = Store(kind, "bucket", "a", "secret", "https://oss-cn-hangzhou.aliyuncs.com")
+    return lambda text: credentials.access(store, texts(json.loads(text))).config
+
+
+def texts(content: Any) -> dict[str, str]:
+    """A Secret's keys as the Job reads them. A Secret can hold nothing but texts."""
+    found = content.items() if isinstance(content, dict) else ()
+    said = ((key, one if isinstance(one, str) else json.dumps(one)) for key, one in found)
+    return {key: one.encode(errors="replace").decode() for key, one in said}
 
 
 def of_resource(parse: Any) -> Any:
@@ -340,7 +364,24 @@ DOCUMENTS = {
         lambda text: tables.change("watch", text.encode()),
         (KubeError,),
     ),
-    "GCS": Document({"type": "service_account", "a": {"b": 1}}, gcs, (credentials.BadSecret,)),
+    "GCS": Document(
+        {"credentials.json": {"type": "service_account", "gcs_base_url": "http://a", "b": [1]}},
+        of_store("GCS"),
+        (credentials.BadSecret,),
+    ),
+    "S3": Document(
+        {"credentials": PROFILE, "config": "[default]\nregion = eu-west-1\n"},
+        of_store("S3"),
+        (credentials.BadSecret,),
+    ),
+    "ABS": Document(
+        {"storage-account": "etcd", "storage-key": "a2V5", "cloud": "https://a.example/etcd"},
+        of_store("ABS"),
+        (credentials.BadSecret,),
+    ),
+    "OSS": Document(
+        {"accessKeyID": "a", "accessKeySecret": "b"}, of_store("OSS"), (credentials.BadSecret,)
+    ),
     "EtcdBackup": Document(BACKUP, of_resource(parse_backup), (RefusedBackup,)),
     "EtcdRestore": Document(
         S3 | {"backupStorageType": "S3", "etcdCluster": {"name": "good"},
@@ -381,6 +422,123 @@ def read(name: str, content: Any) -> Any:
         return parse(json.dumps(content).replace("Infinity", "1e999"))
     except refuses:
         return None
+
+
+PROFILES = st.text("[]=:#;%\n\r\t default_aws") | st.lists(
+    st.sampled_from(
+        ["[default]", "[DEFAULT]", "[default", "aws_access_key_id", " = ", "\n", "\n ", "a",
+         "%(a)s", "region", "=x/", "\0", "\ufeff", "#", "aws_secret_access_key = b"]
+    )
+).map("".join)  # fmt: skip
+"""Like a file of the AWS command line, or almost."""
+
+VALUE = "of-a-secret"
+
+
+@given(
+    st.sampled_from(["S3", "ABS", "GCS", "OSS"]),
+    st.dictionaries(
+        st.sampled_from(
+            ["credentials", "config", "storage-account", "storage-key", "cloud", "accessKeyID",
+             "accessKeySecret", "access-token", "credentials.json", "other"]
+        ),
+        TEXTS | PROFILES | JSON.map(json.dumps) | st.sampled_from([VALUE, f"[default]\n{VALUE}"]),
+    ),
+)  # fmt: skip
+@example("S3", {"credentials": PROFILE, "config": f"[default]\nregion = {VALUE}/"})
+@example("ABS", {"storage-account": f"{VALUE}/", "storage-key": VALUE})
+def test_any_secret_of_a_store_is_read_or_refused_without_its_values(
+    kind: str, files: dict[str, str]
+) -> None:
+    store = Store(kind, "bucket", "a", "secret", "https://oss-x.example")
+    try:
+        found = credentials.access(store, files)
+    except credentials.BadSecret as refused:
+        message = str(refused)
+        assert 0 < len(message) < 500
+        assert VALUE not in message or files.get("cloud") == VALUE, "a cloud's name is no secret"
+    else:
+        assert all(isinstance(one, str | bool) for one in found.config.values())
+        assert VALUE not in repr(found)
+
+
+@given(TEXTS | st.datetimes(timezones=st.timezones()).map(datetime.isoformat) | JSON)
+@example("0001-01-01T00:00:00")
+@example("9999-12-31T23:59:59-23:59")
+@example("2026-01-01T24:00:00Z")
+def test_any_timestamp_is_read_or_none(timestamp: object) -> None:
+    for found in (timestamps.seconds(timestamp), timestamps.seconds_since(timestamp, 1.8e9)):
+        assert found is None or math.isfinite(found)
+
+
+@given(TEXTS)
+@example("a-b-c")
+@example("-")
+def test_any_annotation_of_trusted_authorities_is_read(text: str) -> None:
+    """Anyone who may write the pod may write it. It is only ever compared."""
+    found = Trust.read(text)
+
+    assert str(found) == (text if "-" in text else f"{text}-")
+    assert Trust.read(str(found)) == found
+
+
+@given(TEXTS)
+@example("1e999999999")
+@example("9" * 5000)
+@example("3.7." + "9" * 5000)
+def test_any_quantity_and_any_version_is_read_or_none(text: str) -> None:
+    for found in (parse_quantity(text), parse_version(text)):
+        assert found is None or found == found  # noqa: PLR0124 - NaN is not
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [naming.CLAIM_UID, naming.CLUSTER_UID, naming.MEMBER_ID, naming.CLUSTER_ID,
+             naming.EPOCH, naming.PEER_SCHEME]
+        ),
+        TEXTS | st.sampled_from(["ab", "1", "https"]),
+    )
+)  # fmt: skip
+def test_any_record_on_a_claim_is_read_or_refused(annotations: dict[str, str]) -> None:
+    with contextlib.suppress(BadRecord):
+        load_member(annotations)
+
+
+WITHIN_OTHERS = {
+    "etcd_stateful.api.tls.load_links": "load_bootstrap",
+    "etcd_stateful.backup.reference.load_chosen": "load_bootstrap",
+    "etcd_stateful.api.cluster.parse_cluster": "api/test_hostile.py",
+}
+"""Parsers of a part of a document, and those whose tests are elsewhere."""
+
+
+def test_every_parser_of_the_core_is_fuzzed() -> None:
+    """A parser is a public function named `parse...`, `load...` or `open_...`."""
+    used = {
+        f"{one.__module__}.{one.__name__}"
+        for node in ast.walk(ast.parse(Path(__file__).read_text()))
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        and inspect.isfunction(one := inspect.unwrap(named(node)))
+    }  # fmt: skip
+    parsers = {
+        f"{module.name}.{function.name}"
+        for module in pkgutil.walk_packages(etcd_stateful.__path__, "etcd_stateful.")
+        for function in ast.parse(inspect.getsource(importlib.import_module(module.name))).body
+        if isinstance(function, ast.FunctionDef)
+        and re.match("parse(_|$)|loads?(_|$)|open_", function.name)
+    }
+
+    assert parsers - used == WITHIN_OTHERS.keys() | {"etcd_stateful.untrusted.loads"}
+    assert len(parsers) > 20
+
+
+def named(node: ast.Name | ast.Attribute) -> Any:
+    """What a name of this module stands for; None if it is one of a function."""
+    if isinstance(node, ast.Name):
+        return globals().get(node.id)
+    inner = named(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else None
+    return getattr(inner, node.attr, None)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

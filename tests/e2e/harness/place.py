@@ -8,10 +8,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness import keys
 from harness.api import CLAIMS, CLUSTERS, NAMESPACES, SECRETS, Json, Kube
 from harness.clusters import Cluster
 from harness.credentials import Credentials
 from harness.invariants import Ledger, check_clusters
+from harness.keys import WHOLE_KEY
 from harness.operator import Operator
 from harness.reach import Reach
 
@@ -19,9 +21,6 @@ PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 """`spec.TLS` of the few clusters without TLS. All others have the default."""
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-
-WHOLE_KEY = 44
-"""Characters of 32 bytes in base64."""
 
 
 @dataclass
@@ -65,11 +64,18 @@ class Place:
         assert not lost, f"claims with a member's record were deleted: {lost}"
         tracebacks = self.operator.tracebacks(self.began)
         assert not tracebacks, f"the operator's log has tracebacks: {tracebacks}"
-        told = self.operator.log.holding(("PRIVATE KEY", *self._start_keys()), self.began)
-        assert not told, f"the operator's log has keys: {told}"
+        self._check_keys()
         if not self.operator_may_restart:
             restarted = self.operator.restarted(self._runs)
             assert not restarted, f"the operator restarted: {restarted}, before {self._runs}"
+
+    def _check_keys(self) -> None:
+        """No key is in a log, an Event, a status, a pod's spec or an annotation."""
+        texts = [*self._start_keys(), *keys.texts_of(self.kube.list(SECRETS, self.namespace))]
+        told = self.operator.log.holding(("PRIVATE KEY", *texts), self.began)
+        assert not told, f"the operator's log has keys: {told}"
+        told = keys.told(self.kube, self.namespace, texts)
+        assert not told, f"keys are in {told}"
 
     def _start_keys(self) -> list[str]:
         """Start keys of its clusters in base64, without keys that a test has cut short."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from harness.api import Kube
+from harness.keys import WHOLE_KEY
 from harness.operator import Line, Log
-from harness.place import WHOLE_KEY, Place
+from harness.place import Place
 
 KEY = "a" * WHOLE_KEY
 

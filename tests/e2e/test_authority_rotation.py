@@ -10,17 +10,13 @@ from harness.api import SECRETS
 from harness.clusters import SHUT_OUT_PATIENCE, Cluster
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
-from harness.load import under_load
+from harness.load import PROMISED_SECONDS, under_load
 from harness.membership import settles
 from harness.place import Place
 from harness.renewal import KUBELET_SECONDS
 from harness.waiting import eventually, steadily
 
 ROLL_SECONDS = 90
-PROMISED_SECONDS = 5.0
-"""In which every write is done, with ordinary retries. `make verify` holds it to that, with one
-test after the other."""
-
 OVERLAP = 60
 BOTH = {"peer": 2, "client": 2}
 

@@ -13,7 +13,7 @@ from harness.cert_manager import CertManager, bring_issuer, renew
 from harness.clusters import SHUT_OUT_PATIENCE, Cluster, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
-from harness.load import under_load
+from harness.load import PROMISED_SECONDS, under_load
 from harness.membership import settles
 from harness.place import Place
 from harness.renewal import all_show_another, serials
@@ -98,7 +98,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(authority: Authority, p
         for name in NAMES:
             renew(place, name)
         all_show_another(cluster, before)
-        load.was_served()
+        load.was_served(within=PROMISED_SECONDS)
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
 
@@ -123,7 +123,7 @@ def test_a_new_ca_of_the_issuer_is_used_without_refusing_any_client(
             seconds=600,
         )
         settles(cluster, 3, seconds=200)
-        load.was_served()
+        load.was_served(within=PROMISED_SECONDS)
     assert not set(cluster.pod_uids().values()) & set(uids.values())
     assert not cluster.condition("Rotating")
     assert trusted(place, "etcd-peer-tls", "peer-ca.crt") == [following.certificate]

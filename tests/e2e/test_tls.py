@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from harness.api import PODS, SECRETS, Json
 from harness.authority import Authority
 from harness.clusters import SHUT_OUT_PATIENCE, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError, ask_in_plaintext
-from harness.load import under_load
+from harness.load import PROMISED_SECONDS, under_load
 from harness.membership import settles
 from harness.place import PLAINTEXT, Place
 from harness.renewal import all_show_another, serials
@@ -20,6 +22,7 @@ STATIC = {
         "operatorSecret": "operators",
     }
 }
+LEAVES = ("etcd-server-tls", "etcd-peer-tls", "etcd-operator-tls", "etcd-client-tls")
 
 
 def test_managed_tls_admits_only_clients_with_a_certificate(place: Place):
@@ -70,13 +73,19 @@ def test_etcdctl_in_a_pod_connects_without_flags(place: Place):
 def test_a_new_certificate_is_used_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()
+    old = {name: cluster.get(SECRETS, name) for name in LEAVES}
     with under_load(cluster) as load:
-        for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
+        for name in LEAVES:
             place.kube.delete(SECRETS, place.namespace, name)
-        what = "what clients show is there again"
-        eventually(what, lambda: cluster.get(SECRETS, "etcd-client-tls"))
+        eventually(
+            "all are there again, with another certificate",
+            lambda: {name: cluster.get(SECRETS, name) for name in LEAVES},
+            lambda new: all(
+                new[name] and new[name]["data"] != old[name]["data"] for name in LEAVES
+            ),
+        )
         all_show_another(cluster, before)
-        load.was_served()
+        load.was_served(within=PROMISED_SECONDS)
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
     # Its peers take one that comes back with the new one, too.
@@ -144,8 +153,10 @@ def test_an_invalid_certificate_does_not_affect_a_running_cluster(place: Place):
     cluster = place.declare(size=3, TLS=STATIC).comes_up()
     uids = cluster.pod_uids()
 
-    alter(place, authority.secret("peers", "peer", "elsewhere"))
-    cluster.holds("CertificatesUnusable", "Secret peers", "peer.crt", seconds=5)
+    for secret, said in bad_ones(place, authority):
+        alter(place, secret)
+        cluster.holds("CertificatesUnusable", "Secret peers", said, seconds=5)
+        assert cluster.pod_uids() == uids
     cluster.change(pod={"annotations": {"restarted": "now"}})
 
     steadily("no pod is restarted", cluster.pod_uids, lambda now: now == uids, seconds=4)
@@ -185,6 +196,19 @@ def bring(place: Place) -> Authority:
     host = f"etcd-client.{place.namespace}.svc"
     place.credentials = Credentials(authority.pem, certificate, key, host)
     return authority
+
+
+def bad_ones(place: Place, authority: Authority) -> Iterator[tuple[Json, str]]:
+    """Secrets for members that are unusable in different ways, and what is said of each."""
+    names = names_of(place)
+    wrong_key, stranger = authority.secret("peers", "peer", *names), Authority()
+    wrong_key["data"].pop("peer.crt")
+    foreign = stranger.secret("peers", "peer", *names)
+    foreign["data"].pop("peer-ca.crt")
+    yield wrong_key, "peer.key is not the key of peer.crt"
+    yield authority.secret("peers", "peer", *names, days=-1), "peer.crt expired on"
+    yield foreign, "peer-ca.crt has not signed peer.crt"
+    yield authority.secret("peers", "peer", "elsewhere"), "peer.crt is not valid for"
 
 
 def names_of(place: Place) -> tuple[str, ...]:

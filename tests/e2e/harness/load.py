@@ -47,6 +47,10 @@ ELECTS_SECONDS = 20.0
 """Within this time etcd has a new leader, even on a machine that runs other tests, where 7 s were
 seen. How long clients really wait is measured by `make bench`, not here."""
 
+PROMISED_SECONDS = 5.0
+"""Within this time every write is done while certificates and authorities are replaced, with
+ordinary retries. Tests of `make test` run beside too many others to be held to it."""
+
 OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),

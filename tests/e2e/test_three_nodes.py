@@ -6,11 +6,12 @@ This needs three nodes of the local cluster: `make cluster NODES=3`, as `make te
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES, PODS, ApiError
+from harness.api import CLAIMS, NODES, PODS, ApiError, Kube
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
 from harness.machines import node_of
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
 
+ZONE = "topology.kubernetes.io/zone"
 DRAINED = "example.com/drained-with"
 
 REFUSED_SECONDS = 12
@@ -44,6 +46,31 @@ def test_members_are_spread_over_nodes(place: Place):
     counts = {one.name: per_node(one) for one in clusters}
     assert all(found == [1, 1, 1] for found in counts.values()), counts
     assert per_node(wide) == [1, 2, 2]
+
+
+@pytest.fixture
+def zones(kube: Kube, three_nodes: None) -> Iterator[dict[str, str]]:
+    """The zone of each node: two of them are in one."""
+    found = {"node-1": "a", "node-2": "a", "node-3": "b"}
+    for node, zone in found.items():
+        kube.patch(NODES, None, node, {"metadata": {"labels": {ZONE: zone}}})
+    yield found
+    for node in found:
+        kube.patch(NODES, None, node, {"metadata": {"labels": {ZONE: None}}})
+
+
+def test_members_are_spread_over_zones(place: Place, zones: dict[str, str]):
+    """Pairs, as a pair on two nodes may be in one zone; and several, as one may do so by chance.
+    Three members in two zones are still on three nodes."""
+    pairs = [place.declare(size=2, name=name) for name in ("a", "b", "c", "d")]
+    three = place.declare(size=3, name="three")
+
+    for cluster in (*pairs, three):
+        cluster.comes_up(seconds=150)
+
+    found = {one.name: sorted(zones[node] for node in nodes(one).values()) for one in pairs}
+    assert all(where == ["a", "b"] for where in found.values()), found
+    assert per_node(three) == [1, 1, 1]
 
 
 @pytest.mark.verify

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from harness import backups
 from harness.api import CLAIMS, CLUSTER_ROLES, SERVICES, ApiError, Json, Kube
 from harness.audit import Audit
 from harness.clusters import Cluster
@@ -18,6 +19,7 @@ from harness.operator import Operator
 from harness.place import Place
 from harness.release import Release, helm
 from harness.rights import Right, granted, refused, refused_at_work, used
+from harness.users import AUTH, password, settled
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.alone
@@ -33,7 +35,7 @@ RARE: dict[Right, str] = {
 """Rights for moments that the suite does not bring about; unit and integration tests do."""
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(600)
 def test_roles_in_the_served_namespaces_are_sufficient(
     place: Place, release: Release, audit: Audit
 ):
@@ -52,11 +54,31 @@ def test_roles_in_the_served_namespaces_are_sufficient(
     settles(cluster, 2)
 
     assert cluster.client.get("before") == "kept"
+    backs_up_with_users(place, cluster)
     assert refused(quiet.entries(place.operator.user)) == []
     for what in ("secrets", "pods", "etcdclusters.etcd.database.coreos.com", "namespaces"):
         for where in ("--all-namespaces", "--namespace=kube-system"):
             assert not may(place.kube, place.operator.user, "list", what, where)
     assert may(place.kube, place.operator.user, "list", "secrets", f"--namespace={place.namespace}")
+
+
+def backs_up_with_users(place: Place, cluster: Cluster) -> None:
+    """Authentication is turned on, a backup is made and proven, and it is turned off."""
+    for name in ("root", "web"):
+        password(place, name, f"of-{name}")
+    cluster.change(auth=AUTH)
+    settled(cluster, "authentication is on", enabled=True, seconds=60)
+    backups.claim(place, "backups")
+    backups.declare(
+        place,
+        "guarded",
+        clusterRef={"name": cluster.name},
+        storageType="Volume",
+        volume={"claimName": "backups", "path": "etcd.db"},
+        verify="Restore",
+    ).succeeds(seconds=120)
+    cluster.change(auth=None)
+    settled(cluster, "authentication is off", enabled=False, seconds=60)
 
 
 @pytest.mark.verify

@@ -25,6 +25,7 @@ from etcd_stateful.membership.steps import (
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
+BUDGET = "PodDisruptionBudget c"
 REJOINS = ["add c-{0}", "ledger", "record", "push c-{0} existing", "promote c-{0}"]
 
 
@@ -95,10 +96,32 @@ def test_any_ordinal_of_three_whatever_was_lost(way: object, ordinal: int) -> No
     assert chain(world.history, ordinal) == expected
 
 
+@pytest.mark.parametrize(
+    ("size", "ordinal"),
+    [*((5, ordinal) for ordinal in range(5)), (4, 0), (4, 3), (6, 0), (6, 5), (7, 0), (7, 6)],
+)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_any_ordinal_of_more(way: object, size: int, ordinal: int) -> None:
+    world = formed(size)
+    lost = world.data(ordinal).member_id
+    world.history.clear()
+    way(world, ordinal)
+
+    assert drive(world) == Settled()
+
+    assert lost not in world.etcd.members
+    assert len(world.etcd.voters) == size
+    steps = chain(world.history, ordinal)
+    assert [one for one in steps if one != BUDGET] == [
+        one.format(ordinal) for one in WAYS[way] + REJOINS
+    ]
+    # A quorum of one member less is smaller only for an even number of members.
+    assert steps.count(BUDGET) == (0 if size % 2 else 2)
+
+
 @pytest.mark.parametrize("ordinal", range(5))
-@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-def test_any_ordinal_of_five(ordinal: int, storage: dict) -> None:
-    world = formed(5, **storage)
+def test_any_ordinal_of_five_with_an_empty_dir(ordinal: int) -> None:
+    world = formed(5, **EMPTY_DIR)
     lost = world.data(ordinal).member_id
     world.empty(ordinal)
 

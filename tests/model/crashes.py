@@ -5,7 +5,8 @@
 - `lost`: the call takes effect, but its answer is lost. It is sent again, from the same old view.
 - `twice`: a second operator decided on the same step at that moment, and applies it before each
   later call.
-- `stale`: one read returns what was true some calls ago.
+- `stale`: one read returns what was true some calls ago, and is something else now. It counts as a
+  plan if the operator decides on a write.
 
 Every run must end as the undisturbed run does, with the same number of creates, deletes and changes
 of the membership. The one exception: a stale report of a run of `start` may cost one replacement.
@@ -29,11 +30,15 @@ from model.world.world import Naming
 
 @dataclass
 class Outcome:
-    plans: dict[str, int] = field(default_factory=dict)
+    plans: Counter[str] = field(default_factory=Counter)
+    idle: Counter[str] = field(default_factory=Counter)
+    """What is no plan: stale reads of what has not changed, and those that lead to no write."""
     failures: list[Trace] = field(default_factory=list)
+    replaced_again: int = 0
+    """Runs that were unlike the undisturbed one, and excused: see `_once_more`."""
 
     def add(self, kind: str) -> None:
-        self.plans[kind] = self.plans.get(kind, 0) + 1
+        (self.idle if kind in (stale.NOTHING_DIFFERS, stale.NO_WRITE) else self.plans)[kind] += 1
 
 
 def campaign(workload: Workload, planner: Planner, *, thorough: bool = True) -> Outcome:
@@ -44,9 +49,11 @@ def campaign(workload: Workload, planner: Planner, *, thorough: bool = True) -> 
         calm = _calm(workload, planner, outcome)
         if calm is None:
             return outcome
-        for kind, interruption in _plans(calm, planner, thorough=thorough):
-            outcome.add(kind)
-            _try(workload, planner, calm, kind, interruption, outcome)
+        for kind, interruption in _plans(calm, thorough=thorough):
+            if interruption is None:
+                outcome.add(kind)
+            else:
+                _try(workload, planner, calm, kind, interruption, outcome)
     finally:
         Naming.canonical = True
     return outcome
@@ -83,13 +90,20 @@ def _try(
         return interruption(life, step)
 
     try:
-        life = live(workload, planner, interrupted)
-        if not (words := unlike(calm, life)) or (kind == "stale" and _once_more(calm, life)):
-            return
-        words = f"{kind}: {words}"
+        words = _wrong(kind, calm, live(workload, planner, interrupted), outcome)
     except Broken as broken:
         words = f"{broken} [{kind}]"
-    outcome.failures.append(kept[0].trace(words))
+    outcome.add(kept[0].served or kind)
+    if words:
+        outcome.failures.append(kept[0].trace(words))
+
+
+def _wrong(kind: str, calm: Life, life: Life, outcome: Outcome) -> str:
+    words = unlike(calm, life)
+    if words and kind == "stale" and _once_more(calm, life):
+        outcome.replaced_again += 1
+        return ""
+    return f"{kind}: {words}" if words else ""
 
 
 def _once_more(calm: Life, life: Life) -> bool:
@@ -99,7 +113,8 @@ def _once_more(calm: Life, life: Life) -> bool:
     return more == Counter(MemberAddLearner=1, MemberRemove=1) and not calm.counts - life.counts
 
 
-def _plans(calm: Life, planner: Planner, *, thorough: bool) -> Iterator[tuple[str, Interruption]]:
+def _plans(calm: Life, *, thorough: bool) -> Iterator[tuple[str, Interruption | None]]:
+    """The interruptions by kind; None where one would be none."""
     calls = range(1, calm.writes + 1)
     for call in calls:
         yield "before", _at(call, _before)
@@ -112,8 +127,10 @@ def _plans(calm: Life, planner: Planner, *, thorough: bool) -> Iterator[tuple[st
     for call in calls:
         for read in stale.READS:
             for age in stale.AGES if thorough else stale.AGES[:1]:
-                if age < call:
+                if age < call and stale.differs(calm, call, read, age):
                     yield "stale", stale.served(call, read, age)
+                elif age < call:
+                    yield stale.NOTHING_DIFFERS, None
 
 
 def _at(call: int, then: Callable[[Life], bool]) -> Interruption:

@@ -21,6 +21,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -90,7 +91,13 @@ def interrupt_quickly(workload: Workload) -> Found:
 def _interrupt(workload: Workload, *, thorough: bool) -> Found:
     began, watch = time.process_time(), branches.Watch()
     outcome = campaign(workload, Planner(watch), thorough=thorough)
-    figures = outcome.plans | {"seconds": round(time.process_time() - began, 1)}
+    seconds = round(time.process_time() - began, 1)
+    figures = {
+        "plans": dict(sorted(outcome.plans.items())),
+        "idle": dict(sorted(outcome.idle.items())),
+        "replaced_again": outcome.replaced_again,
+        "seconds": seconds,
+    }
     failures = [f"{one.broken} ({one.write()})" for one in outcome.failures[:10]]
     plans, lines = sum(outcome.plans.values()), frozenset(watch.lines)
     return Found(workload.name, figures, failures, lines, frozenset(watch.kinds), plans=plans)
@@ -137,17 +144,15 @@ def _told(found: Found) -> Found:
 def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[str, Any]:
     every = (*searches, *lives)
     lines = frozenset[branches.Site]().union(*(one.lines for one in every))
-    kinds: dict[str, int] = {}
-    for one in lives:
-        for kind, count in one.figures.items():
-            if kind != "seconds":
-                kinds[kind] = kinds.get(kind, 0) + count
+    plans, idle = _added("plans", lives), _added("idle", lives)
     totals = {
         "states": sum(one.states for one in searches),
         "steps": sum(one.figures["steps"] for one in searches),
         "longest": max((one.figures["longest"] for one in searches), default=0),
         "closed": all(one.figures["closed"] for one in searches),
-        "plans": kinds | {"all": sum(one.plans for one in lives)},
+        "plans": plans | {"all": sum(plans.values())},
+        "idle": idle | {"all": sum(idle.values())},
+        "replaced_again": sum(one.figures["replaced_again"] for one in lives),
         "branches": len(set(branches.sites()) & lines),
         "seconds": round(seconds),
         "seconds_of_one_core": round(sum(one.figures["seconds"] for one in every)),
@@ -162,6 +167,14 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
         "searches": [_figures(one) | _MAY[one.name] for one in searches],
         "workloads": [_figures(one) for one in lives],
     }
+
+
+def _added(figures: str, lives: list[Found]) -> dict[str, int]:
+    """Counts by kind, of all workloads together."""
+    total: Counter[str] = Counter()
+    for one in lives:
+        total.update(one.figures[figures])
+    return dict(sorted(total.items()))
 
 
 _MAY = {one.name: coverage.of(one) for one in WHOLE}

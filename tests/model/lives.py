@@ -53,6 +53,8 @@ class Life:
     counts: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
     """Writes of each kind since the last event."""
+    served: str = ""
+    """What came of a stale read, as `stale` puts it."""
 
     @property
     def writes(self) -> int:

@@ -53,6 +53,20 @@ _PLACES: Final[dict[object, int]] = {
 AGES: Final = (1, 2, 3, 5, 8)
 """How many calls ago."""
 
+NOTHING_DIFFERS: Final = "stale, nothing differs"
+NO_WRITE: Final = "stale, no write"
+"""The read was served, and the operator decided to write nothing."""
+SAME: Final = "stale, same step"
+OTHER: Final = "stale, other step"
+REFUSED: Final = "stale, other step, refused"
+"""Whether the write was that of a fresh read, and whether something kept it from being applied."""
+
+
+def differs(calm: Life, call: int, read: str, age: int) -> bool:
+    """Whether that read shows anything else than a fresh one. Until then all runs are alike."""
+    old, now = calm.past[call - 1 - age], calm.past[call - 1]
+    return not _same(visible(old), visible(now), READS[read])
+
 
 def served(call: int, read: str, age: int) -> Interruption:
     """Before the call of that number, one decision is made on a stale read."""
@@ -62,8 +76,6 @@ def served(call: int, read: str, age: int) -> Interruption:
             return False
         at = call - 1 - age
         old, now = visible(life.past[at]), visible(life.state)
-        if _same(old, now, READS[read]):
-            return False
         mixed = tuple(
             old[place] if place in READS[read] else now[place] for place in range(len(now))
         )
@@ -88,21 +100,24 @@ def _same(old: Visible, now: Visible, places: tuple[int, ...]) -> bool:
 
 def _decide(life: Life, mixed: Visible, at: int, read: str) -> bool:
     """One pass of the operator on that view; never instead of the call itself."""
-    step = life.planner.on(mixed)
-    if not is_write(step) or (is_final(step) and step != life.planner(life.state)):
+    step, fresh = life.planner.on(mixed), life.planner(life.state)
+    if not is_write(step) or tables.specs[life.state.spec].cluster.paused:
+        life.served = NO_WRITE  # docs/model.md: a pause is never seen late
         return False
-    if tables.specs[life.state.spec].cluster.paused:
-        return False  # docs/model.md: a pause is never seen late
+    life.served = SAME if step == fresh else REFUSED
+    if is_final(step) and step != fresh:
+        return False
     held = _since(life, steps_held.hold(step), at, READS[read])
     if held == NONE:
         return False
-    step = steps_held.step(held)
+    held_step = steps_held.step(held)
     life.actions.append(f"stale {life.places[at]} {read}")
-    after = carry_out(life.state, step, late=True)
+    after = carry_out(life.state, held_step, late=True)
     if after is None:
         life.actions.pop()
         return False
-    life.count(step)
+    life.served = SAME if step == fresh else OTHER
+    life.count(held_step)
     life.state = after
     return True
 

@@ -21,9 +21,10 @@ import argparse
 import json
 import sys
 import time
+from array import array
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ from model.world.seen import Planner  # noqa: E402
 
 REPORT = Path(__file__).with_name("report.json")
 PROCESSES = 2
+ENOUGH = 1_000_000
+"""Distinct states that the searches with two faults and two edits must have together."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Found:
     kinds: frozenset[str] = frozenset()
     states: int = 0
     plans: int = 0
+    identities: array[int] = field(default_factory=lambda: array("q"))
 
 
 def search(scenario: Scenario) -> Found:
@@ -62,7 +66,8 @@ def search(scenario: Scenario) -> Found:
     state = beginning(scenario.width, **scenario.spec)
     for action in scenario.before:
         state = perform(state, action, planner) or state
-    report = Search(scenario, planner, failures=12).run(state)
+    searched = Search(scenario, planner, failures=12)
+    report = searched.run(state)
     figures = {
         "states": report.states,
         "steps": report.edges,
@@ -77,7 +82,15 @@ def search(scenario: Scenario) -> Found:
         short = shortened(trace)
         failures.append(f"{short.broken} ({short.write()})")
     lines, kinds = frozenset(watch.lines), frozenset(watch.kinds)
-    return Found(scenario.name, figures, sorted(set(failures)), lines, kinds, report.states)
+    return Found(
+        scenario.name,
+        figures,
+        sorted(set(failures)),
+        lines,
+        kinds,
+        report.states,
+        identities=searched.identities,
+    )
 
 
 def interrupt(workload: Workload) -> Found:
@@ -116,9 +129,12 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(report["totals"], indent=1))
     if given.report:
         given.report.write_text(json.dumps(report, indent=1) + "\n")
-    unreached = [] if given.only else report["unreached"]
-    print("\n".join(f"never reached: {words}" for words in unreached))
-    return 1 if unreached or report["totals"]["failures"] else 0
+    wrong = [] if given.only else [f"never reached: {words}" for words in report["unreached"]]
+    found = report["totals"]["distinct_after_two_faults_and_two_edits"]
+    if not (given.only or given.quick) and found < ENOUGH:
+        wrong.append(f"fewer than {ENOUGH:,} distinct states after two faults and two edits")
+    print("\n".join(wrong))
+    return 1 if wrong or report["totals"]["failures"] else 0
 
 
 def gone_through(
@@ -145,7 +161,10 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
     every = (*searches, *lives)
     lines = frozenset[branches.Site]().union(*(one.lines for one in every))
     plans, idle = _added("plans", lives), _added("idle", lives)
+    new = distinct(searches)
     totals = {
+        "distinct": sum(new.values()),
+        "distinct_after_two_faults_and_two_edits": sum(distinct(_of_two(searches)).values()),
         "states": sum(one.states for one in searches),
         "steps": sum(one.figures["steps"] for one in searches),
         "longest": max((one.figures["longest"] for one in searches), default=0),
@@ -164,9 +183,27 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
         "answers": sorted(frozenset[str]().union(*(one.kinds for one in every))),
         "covered": coverage.sentences(coverage.COVERED),
         "left_out": coverage.sentences(coverage.LEFT_OUT),
-        "searches": [_figures(one) | _MAY[one.name] for one in searches],
+        "searches": [_figures(one) | {"new": new[one.name]} | _MAY[one.name] for one in searches],
         "workloads": [_figures(one) for one in lives],
     }
+
+
+def _of_two(searches: list[Found]) -> list[Found]:
+    """Those in which at least two faults and two edits may come."""
+    most = {one.name: _MAY[one.name]["at_most"] for one in searches}
+    return [
+        one for one in searches if min(most[one.name][kind] for kind in ("faults", "edits")) > 1
+    ]
+
+
+def distinct(searches: list[Found]) -> dict[str, int]:
+    """How many states of each search are in none before it."""
+    known, new = set[int](), {}
+    for one in searches:
+        before = len(known)
+        known.update(one.identities)
+        new[one.name] = len(known) - before
+    return new
 
 
 def _added(figures: str, lives: list[Found]) -> dict[str, int]:
@@ -181,8 +218,7 @@ _MAY = {one.name: coverage.of(one) for one in WHOLE}
 
 
 def _figures(found: Found) -> dict[str, Any]:
-    kept = asdict(found)
-    return {"name": kept["name"]} | kept["figures"] | {"failures": kept["failures"]}
+    return {"name": found.name} | found.figures | {"failures": found.failures}
 
 
 if __name__ == "__main__":

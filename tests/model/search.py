@@ -7,6 +7,7 @@ explored again if more faults, edits or late steps are left than before.
 from __future__ import annotations
 
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from model.world.actions import (
     went_round,
 )
 from model.world.goal import rests_well
+from model.world.identity import identity
 from model.world.moves import Broken, candidates, elect, next_move
 from model.world.seen import Planner
 from model.world.state import NONE, UNREADABLE, State
@@ -77,6 +79,8 @@ class Search:
         self._distance: dict[int, int] = {}
         self._restless: dict[int, str] = {}
         self._said: set[str] = set()
+        self.identities = array("q")
+        """Of the states, as `identity` tells them apart: the same in every search and process."""
         self.report = Report()
 
     @property
@@ -136,6 +140,7 @@ class Search:
         known = self._left.get(key)
         if known is None:
             self._left[key] = (left,)
+            self.identities.append(identity(state))
             if parent is not None:
                 self._parents[key] = (parent, action)
         else:

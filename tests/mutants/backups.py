@@ -84,6 +84,12 @@ MUTANTS: Final = [
         "",
         "a member that stalls holds a Job that was told to end",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/idle_timeout.py",
+        "        finally:\n            self._since = None\n",
+        "        finally:\n            pass\n",
+        "F31: the time that a slow store takes counts as silence of the member",
+    ),
     Mutant(_CHOICE, "if not one.learner]", "]", "a learner that is behind is backed up"),
     Mutant(_CHOICE, '"CORRUPT" in words', '"CORRUPTED" in words', "a corrupt member is backed up"),
     Mutant(
@@ -392,6 +398,12 @@ MUTANTS: Final = [
         "a store that asks for checksums refuses each backup",
     ),
     Mutant(
+        _CREDENTIALS,
+        '    if store.checksum:\n        config["checksum_algorithm"] = store.checksum\n',
+        '    config["checksum_algorithm"] = store.checksum or "CRC64NVME"\n',
+        "F32: a store that knows no checksums is sent one, and refuses each backup",
+    ),
+    Mutant(
         _STORES,
         'if name and endpoint and not endpoint.startswith("https://"):',
         "if False:",
@@ -696,25 +708,25 @@ MUTANTS: Final = [
         "jobs/restore.py",
         "    if size <= quota:\n",
         "    if True:\n",
-        "the volumes of before go for a cluster that takes no write",
+        "F17: the volumes of before go for a cluster that takes no write",
     ),
     Mutant(
         "operator/etcd_operator/restore/fetch.py",
         "over_quota(size, order.quota) or ",
         "",
-        "the volumes of before go for a cluster that takes no write",
+        "F17: the volumes of before go for a cluster that takes no write",
     ),
     Mutant(
         "jobs/restore.py",
         '        "--mark-compacted",\n',
         "",
-        "watchers miss what was lost, and are not told",
+        "F15: watchers miss what was lost, and are not told",
     ),
     Mutant(
         "jobs/restore.py",
         '        f"--bump-revision={bump}",\n',
         "",
-        "revisions go back in time",
+        "F15: revisions go back in time",
     ),
     Mutant(
         _RESTORE_JOB,

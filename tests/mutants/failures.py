@@ -1,7 +1,6 @@
 """Failures that other operators had (F and a number: a table of them is in the project's notes).
 
-Failures of backups and of disruption budgets are not here. F29 (`MemberUpdate` of a learner) is a
-call that this operator never makes.
+Those of disruption budgets are in `guards`, those of TLS in `tls`, those of backups in `backups`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,11 @@ _ROSTER = "membership/roster.py"
 _SHRINK = "membership/shrink.py"
 _STATEFUL_SET = "manifests/statefulset.py"
 _TICKETS = "membership/tickets.py"
+
+DO_NOT_FIT: Final = {
+    16: "each backup is a whole snapshot: there are none that could overlap or have a gap",
+}
+"""By number: failures of which there is no mutant, and why."""
 
 MUTANTS: Final = [
     Mutant(
@@ -235,6 +239,24 @@ MUTANTS: Final = [
         "self.member and self.status and self.status.member_id == self.member.member_id",
         "self.member and self.status",
         "F22: whoever answers at its address passes for the member",
+    ),
+    Mutant(
+        "operator/etcd_operator/queue/workqueue.py",
+        "for number in range(self._workers):",
+        "for number in range(1):",
+        "F23: one worker, so whoever is slow keeps every cluster waiting",
+    ),
+    Mutant(
+        "operator/etcd_operator/queue/workqueue.py",
+        "deadline = asyncio.timeout(self._pass_seconds)",
+        "deadline = asyncio.timeout(None)",
+        "F23: a pass that hangs keeps its worker for good",
+    ),
+    Mutant(
+        "operator/etcd_operator/etcd/client.py",
+        "method)(request, timeout=seconds)",
+        "method)(request)",
+        "F23: a member that hangs is waited for without a deadline",
     ),
     Mutant(
         _ROSTER,

@@ -57,13 +57,13 @@ MUTANTS: Final = [
         _BUDGET,
         "return roster.quorum(len(seen.members))",
         "return roster.quorum(len(roster.voters(seen)))",
-        "the budget is raised after the promotion: in between a drain takes the quorum (I1)",
+        "F26: the budget is raised after the promotion: in between a drain takes the quorum (I1)",
     ),
     Mutant(
         _BUDGET,
         "return roster.quorum(len(seen.members))",
         "return roster.quorum(seen.cluster.size)",
-        "the budget is lowered while the members that are to go still vote (I1)",
+        "F26: the budget is lowered while the members that are to go still vote (I1)",
     ),
     Mutant(
         _BUDGET,
@@ -88,7 +88,7 @@ MUTANTS: Final = [
         _DISRUPTION_BUDGET,
         '"unhealthyPodEvictionPolicy": "IfHealthyBudget"',
         '"unhealthyPodEvictionPolicy": "AlwaysAllow"',
-        "a drain in the moment of an election takes every member",
+        "F35: a drain in the moment of an election takes every member",
     ),
     Mutant(
         _DISRUPTION_BUDGET,
@@ -130,7 +130,7 @@ MUTANTS: Final = [
         _CHILDREN,
         "        yield seen.disruption_budget, budget.manifest(seen)\n",
         "",
-        "nothing keeps drains from taking the quorum",
+        "F35: nothing keeps drains from taking the quorum",
     ),
     Mutant(
         _CHILDREN,

@@ -158,6 +158,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/channel.py": ("backup/test_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("backup/test_measuring.py",),
     "operator/etcd_operator/backup/overwriting.py": ("backup/test_spared.py",),
+    "operator/etcd_operator/backup/idle_timeout.py": ("backup/test_stream.py",),
     "operator/etcd_operator/backup/download.py": ("restore/test_fetch.py",),
     "operator/etcd_operator/backup/process.py": (
         "backup/test_removal.py",
@@ -207,6 +208,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "certificates.py": _TLS,
     "membership/authentication.py": _AUTH,
     "operator/etcd_operator/etcd/auth_look.py": _AUTH,
+    "operator/etcd_operator/etcd/client.py": ("etcd/test_silent.py", "etcd/test_nonsense.py"),
     "operator/etcd_operator/cluster/endpoints.py": ("cluster/test_observe_sweep.py",),
     "operator/etcd_operator/cluster/sweep.py": ("cluster/test_observe_sweep.py",),
     "operator/etcd_operator/credentials/passwords.py": _AUTH,

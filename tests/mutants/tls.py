@@ -87,6 +87,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls_switch.py",
+        " or roster.learner(seen):\n        return None\n    wanted = _schemes_wanted(seen)\n"
+        "    behind = [seat for seat in roster.voters(seen) if",
+        ":\n        return None\n    wanted = _schemes_wanted(seen)\n"
+        "    behind = [seat for seat in roster.seats(seen) if",
+        "F29: a learner whose peer URL is changed is a voter from then on",
+    ),
+    Mutant(
+        "membership/tls_switch.py",
         "any(pod.levels != run for pod in seen.pods)",
         "False",
         "the links go back by the StatefulSet's word alone",
@@ -162,6 +170,25 @@ MUTANTS: Final = [
         "    members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])\n",
         "    members = seen.cluster.size\n",
         "a member that is to go can no longer be dialled",
+    ),
+    Mutant(
+        "certificates.py",
+        '    return "", cluster.pod.cluster_domain or USUAL_DOMAIN\n',
+        '    return "", ""\n',
+        "F19: peers refuse each other: their certificates lack the names of reverse DNS",
+    ),
+    Mutant(
+        "certificates.py",
+        "        PEER_FILES,\n        _every_host(cluster),\n        serves=True,\n"
+        "        calls=True,\n",
+        "        PEER_FILES,\n        _every_host(cluster),\n        serves=True,\n",
+        "F19: peers refuse each other: their certificates are good for serving alone",
+    ),
+    Mutant(
+        "operator/etcd_operator/credentials/checking.py",
+        "    if bare and not ends:\n",
+        "    if False:\n",
+        "F19: members are restarted onto a wildcard that reverse DNS never answers with",
     ),
     Mutant(
         "certificates.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -12,11 +13,14 @@ import pytest
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from mutants.failures import DO_NOT_FIT  # noqa: E402
 from mutants.mutant import Mutant  # noqa: E402
 from mutants.run import altered, mutants  # noqa: E402
 from mutants.selection import BESIDE, NOT_ASKED, TESTS, UNIT, beside  # noqa: E402
 
 EVERY = mutants()
+LAST_FAILURE = 36
+"""In the project's notes, which number them."""
 
 
 @pytest.mark.parametrize("mutant", EVERY, ids=lambda one: f"{one.file}: {one.why}")
@@ -33,6 +37,14 @@ def test_each_mutant_has_its_own_file_and_harm() -> None:
     counts = Counter((one.file, one.why) for one in EVERY)
 
     assert [key for key, count in counts.items() if count > 1] == []
+
+
+def test_each_failure_that_others_had_has_a_mutant_or_a_reason_why_not() -> None:
+    labels = (re.match(r"F(\d+): ", one.why) for one in EVERY)
+    seeded = {int(label.group(1)) for label in labels if label}
+
+    assert seeded & DO_NOT_FIT.keys() == set()
+    assert seeded | DO_NOT_FIT.keys() == set(range(1, LAST_FAILURE + 1))
 
 
 def _found(patterns: Iterable[str]) -> list[str]:

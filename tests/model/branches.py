@@ -1,7 +1,7 @@
 """Which of the planner's answers were reached: every place in its modules that constructs a step.
 
-The places are found in the source. Which of them ran is traced line by line, for every answer of a
-new kind and for some of the others.
+The places are found in the source. Which of them built a step is traced, for every answer of a new
+kind and for some of the others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, get_args
@@ -25,6 +25,9 @@ OFTEN: Final = 200
 """One in so many answers of a known kind is traced."""
 
 _STEPS: Final = frozenset(kind.__name__ for kind in get_args(steps.Step))
+_MAKERS: Final = frozenset({"__init__", "of", "by_force"})
+"""Functions that build a step."""
+
 _NUMBERS: Final = re.compile(r"[0-9a-f]{16}|\d+")
 
 Site = tuple[str, int]
@@ -85,16 +88,14 @@ class Watch:
             sys.settrace(before)
             quick.watched = False
 
-    def _enter(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
-        stem = self._files.get(frame.f_code.co_filename)
-        if stem is None:
-            return None
-
-        def line(inner: FrameType, _event: str, _arg: Any) -> Callable[..., Any]:
-            self.lines.add((stem, inner.f_lineno))
-            return line
-
-        return line(frame, "", None)
+    def _enter(self, frame: FrameType, _event: str, _arg: Any) -> None:
+        """Notes which line has built a step. That a line ran is not enough: it may build one of
+        two."""
+        caller = frame.f_back
+        if caller is not None and frame.f_code.co_name in _MAKERS:
+            stem = self._files.get(caller.f_code.co_filename)
+            if stem is not None:
+                self.lines.add((stem, caller.f_lineno))
 
     def reached(self) -> list[str]:
         return sorted(words for site, words in sites().items() if site in self.lines)
@@ -109,60 +110,106 @@ def kind_of(step: Step) -> str:
 
 
 def unreached(lines: set[Site]) -> list[str]:
-    """Places that no answer came from, without those in ELSEWHERE."""
-    return sorted(
-        words
-        for site, words in sites().items()
-        if site not in lines and not any(words.startswith(one) for one in ELSEWHERE)
-    )
+    """Places that built no step and are not excused."""
+    return sorted(words for site, words in sites().items() if site not in lines and not why(words))
 
 
-ELSEWHERE: Final[dict[str, str]] = {
-    "planner._deleting": "the model's cluster is never deleted",
-    "alarms.undecided: Wait": "a hash that is missing: tests/unit/membership/test_alarms.py",
-    "planner._names_taken": "objects of other owners: tests/unit",
-    "planner._name_taken": "objects of other owners: tests/unit",
-    "planner._optional_name_taken": "objects of other owners: tests/unit",
-    "planner._unknown_members": "members at other hosts: tests/unit",
-    "children._to_be_gone": "foreground deletion of a child: tests/unit",
-    "grow._held_by_budget": "a budget that is refused: tests/unit/membership/test_put_off.py",
-    "learner._held_by_alarm": "a hash that is missing: tests/unit/membership/test_alarms.py",
-    "learner._held_by_budget": "a budget that is refused: tests/unit/membership/test_put_off.py",
-    "leftovers._discard": "claims of a deleted cluster: tests/unit",
-    "leftovers._nothing_to_adopt": "claims of a deleted cluster: tests/unit",
-    "leftovers._ways_on": "claims of a deleted cluster: tests/unit",
-    "leftovers.damaged_record": "records edited by hand: tests/unit",
-    "leftovers.damaged_claim": "records edited by hand: tests/unit",
-    "grow._pause": "what fails for minutes: tests/unit/membership/test_retries.py",
-    "claim_expansion": "an edit of the claims' size: tests/unit/membership/test_claim_expansion.py",
-    "space": "files do not grow in the model: tests/unit/membership/test_space.py",
-    "bootstrap.secret": "a Secret edited by hand: tests/unit",
-    "blocked._foreign_data": "volumes of other clusters: tests/unit",
-    "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
-    "recovery._why_useless: Hold NameTaken": "a Job of another owner: tests/unit",
-    "restore": "a cluster that is born from a backup: tests/unit",
-    "filling": "a volume that is filled from a backup: tests/unit",
-    "in_place": "a human's EtcdRestore in place: tests/unit",
-    "attempts.late_backup": "a cluster that is to be born from a backup: tests/unit",
-    "bootstrap_source": "a cluster that is born from a backup: tests/unit",
-    "recovery._strangers_stopped": "no pods but its own in the model: tests/unit",
-    "roll.unobserved_edit": "the model's StatefulSet controller sees edits at once: tests/unit",
-    "upgrade.step_before_joining: Wait": "the model's StatefulSet controller sees edits at once: "
-    "tests/unit",
-    "upgrade._needs_volumes": "an emptyDir, and a version a minor below: tests/unit",
-    "planner._without_starts": "the model's links are in plaintext: tests/unit",
-    "certificates": "the model's links are in plaintext: tests/unit",
-    "rotation": "the model's links are in plaintext: tests/unit",
-    "authentication": "a human's spec.auth, and its links are in plaintext: tests/unit",
-    "links": "the model's links are in plaintext: tests/unit",
-    "issued": "the model's links are in plaintext: tests/unit/credentials/test_issued_passes.py",
-    "tls_switch": "the model's links are in plaintext: tests/unit/membership/test_tls_switch.py",
-    "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
-    "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",
-    "roll._in_turn: Wait": "a guard; a vacancy is filled before anyone is restarted: tests/unit",
-    "upgrade.replace_assumed": "all records lost but those on claims, of a version that none can "
-    "run: tests/unit",
-    "upgrade.advance: Wait": "a member that runs neither version: tests/unit",
-    "upgrade._without_old_entries: WriteBootstrap": "logs with entries of etcd 3.5: tests/unit",
+def why(place: str) -> str:
+    """Why the model does not reach this place; empty if it should."""
+    if place in SHARED:
+        return ""
+    entry = next((one for one in (*OTHER_FEATURES, *OUT_OF_REACH) if place.startswith(one)), "")
+    return OTHER_FEATURES.get(entry) or (f"out of reach: {OUT_OF_REACH[entry][0]}" if entry else "")
+
+
+def needless(lines: set[Site]) -> list[str]:
+    """Places that are excused and were reached."""
+    return sorted(words for site, words in sites().items() if site in lines and why(words))
+
+
+def dead() -> list[str]:
+    """Entries below that no place belongs to any more."""
+    places = sites().values()
+    every = (*OTHER_FEATURES, *OUT_OF_REACH, *SHARED)
+    return [one for one in every if not any(words.startswith(one) for words in places)]
+
+
+def counts(lines: set[Site]) -> dict[str, int]:
+    """How many places there are, how many were reached, and why the others were not."""
+    every = sites()
+    reached = every.keys() & lines
+    excused = [why(words) for site, words in every.items() if site not in reached]
+    groups = Counter(one.partition(":")[0] or "not excused" for one in excused)
+    return {"all": len(every), "reached": len(reached)} | dict(sorted(groups.items()))
+
+
+_LINKS: Final = "TLS"
+_RESTORES: Final = "restores"
+_SPACE: Final = "space and its growth"
+
+OTHER_FEATURES: Final[dict[str, str]] = {
+    "planner._without_starts": _LINKS,
+    "certificates.": _LINKS,
+    "rotation.": _LINKS,
+    "links.": _LINKS,
+    "issued.": _LINKS,
+    "tls_switch.": _LINKS,
+    "authentication.": "authentication",
+    "restore.": _RESTORES,
+    "filling.": _RESTORES,
+    "in_place.": _RESTORES,
+    "attempts.late_backup": _RESTORES,
+    "bootstrap_source.": _RESTORES,
+    "space.": _SPACE,
+    "claim_expansion.": _SPACE,
 }
-"""Places that this model cannot reach, with the reason and where they are tested."""
+"""Places of features that the model does not contain."""
+
+SHARED: Final = frozenset({"filling.delete_job: DeleteJob", "filling.wait_for_occupants: Wait"})
+"""Of these the places that a recovery has in common with restores. The model reaches them."""
+
+_M: Final = "membership/test_"
+_OTHERS_CLAIMS: Final = ("claims of a deleted cluster", f"{_M}retained.py")
+_BY_HAND: Final = ("a record that was edited by hand", f"{_M}rules.py")
+_NO_BUDGET: Final = ("a budget that the API server refuses to change", f"{_M}put_off.py")
+
+OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
+    "planner._deleting": ("the cluster itself is never deleted", f"{_M}rules.py"),
+    "planner._unknown_members": ("members at other hosts", f"{_M}roster.py"),
+    "learner._held_by_alarm": ("a member whose data is not hashed yet", f"{_M}alarms.py"),
+    "grow._held_by_budget": _NO_BUDGET,
+    "learner._held_by_budget": _NO_BUDGET,
+    "children._to_be_gone": ("a child that is deleted in the foreground", f"{_M}rules.py"),
+    "grow._pause": ("what fails for minutes: there is no such time", f"{_M}retries.py"),
+    "leftovers._discard": _OTHERS_CLAIMS,
+    "leftovers._nothing_to_adopt": _OTHERS_CLAIMS,
+    "leftovers._ways_on": _OTHERS_CLAIMS,
+    "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
+    "leftovers.damaged_claim": ("a claim that was restored with its record", f"{_M}retained.py"),
+    "bootstrap.secret": _BY_HAND,
+    "bootstrap._begin: Hold RecordsLost": _BY_HAND,
+    "bootstrap._begin: Hold SplitBrain": ("claims of two etcd clusters", f"{_M}retained.py"),
+    "blocked.cannot_form": ("most volumes emptied while it forms, and not all", f"{_M}rules.py"),
+    "recovery._strangers_stopped": (
+        "pods of others with the names of ours",
+        f"{_M}recovery_plan.py",
+    ),
+    "roll.unobserved_edit": (
+        "a StatefulSet controller that is behind an edit",
+        f"{_M}upgrade.py",
+    ),
+    "upgrade.step_before_joining: Wait": (
+        "a StatefulSet controller that is behind an edit",
+        f"{_M}upgrade.py",
+    ),
+    "roll._in_turn: Wait": (
+        "a guard: a vacancy is filled before anyone is restarted",
+        f"{_M}roll.py",
+    ),
+    "upgrade.replace_assumed": (
+        "all records lost but those on claims, of a version that none can run",
+        f"{_M}remembered.py",
+    ),
+    "upgrade.advance: Wait": ("a member that runs neither version", f"{_M}upgrade.py"),
+}
+"""Places of the membership that the model cannot reach: why, and the test below `tests/unit`."""

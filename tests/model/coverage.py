@@ -16,6 +16,9 @@ Two edits of the version (patch, minor up and down, an image that is not there),
 of the pods, with any one fault.
 A step that is applied late, by a slow operator or a second one: with two faults at size 1, with one
 at size 3, with a loss and an edit of the size up to size 5, with two edits and no fault.
+From 3.5 to 3.7 in two edits, with a node that is reimaged; with an emptyDir, the minor up and down.
+Objects of other owners, for good or passing, in the place of the Services and the disruption
+budget: any two, with an edit of the size.
 With an emptyDir: two faults at size 3; two edits of the size with a passing fault.
 The recovery of 3 members from a lost quorum: with two faults before, while and after it is carried
 out; with a late step; with edits of the size, the version or the template; asked for in other
@@ -25,7 +28,7 @@ LEFT_OUT: Final = """
 More faults, edits and late steps at once than a search says: `test_random.py` draws some.
 Faults at ordinals that a search does not name; most name the first and the last.
 In eager searches: that the world moves while the operator has something to write.
-Claims of a deleted cluster, other owners, records edited by hand: tests/unit.
+Claims of a deleted cluster, other owners of anything else, records edited by hand: tests/unit.
 That the Secret is lost in the middle of a recovery, while volumes of before still have data, and
 something else beside it: a human may be called to `ForeignData`, or a learner waited for.
 In a recovery: pods without their labels, etcd that leaves others on the list, a process on a node

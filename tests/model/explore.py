@@ -172,7 +172,7 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
         "plans": plans | {"all": sum(plans.values())},
         "idle": idle | {"all": sum(idle.values())},
         "replaced_again": sum(one.figures["replaced_again"] for one in lives),
-        "branches": len(set(branches.sites()) & lines),
+        "branches": branches.counts(set(lines)),
         "seconds": round(seconds),
         "seconds_of_one_core": round(sum(one.figures["seconds"] for one in every)),
         "failures": sum(len(one.failures) for one in every),
@@ -180,6 +180,7 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
     return {
         "totals": totals,
         "unreached": branches.unreached(set(lines)),
+        "excused_and_reached": branches.needless(set(lines)),
         "answers": sorted(frozenset[str]().union(*(one.kinds for one in every))),
         "covered": coverage.sentences(coverage.COVERED),
         "left_out": coverage.sentences(coverage.LEFT_OUT),

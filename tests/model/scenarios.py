@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from model.search import Scenario
-from model.world import faults, faults_recovery
+from model.world import faults, faults_of_others, faults_recovery
 
 SPEC3: Final[dict[str, object]] = {"size": 3}
 OLD: Final[dict[str, object]] = {"size": 3, "version": "3.6.16"}
@@ -26,6 +26,9 @@ LABELS: Final = ('{"pod": {"emptyDir": {}, "labels": {"a": "b"}}}',)
 VERSIONS: Final = tuple(
     f'{{"version": "{version}"}}' for version in ("3.6.17", "3.7.3", "3.6.16", "3.5.35", "3.7.99")
 )
+UP_AND_DOWN: Final = (VERSIONS[1], VERSIONS[2])
+OLDER: Final[dict[str, object]] = {"size": 3, "version": "3.5.35"}
+UPWARDS: Final = VERSIONS[:2]
 AT_ONCE: Final = (
     '{"size": 5, "version": "3.6.17", "etcd": {"snapshotCount": 5000}}',
     '{"size": 1, "version": "3.7.3", "etcd": {"snapshotCount": 6000}}',
@@ -115,11 +118,27 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("emptyDir of 1", 1, {"size": 1} | EMPTY_DIR, REST, at(ALL, 0), LABELS, (1, 1, 0)),
     Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
     Scenario("versions of 1", 1, OLD | {"size": 1}, REST, at(ALL, 0), VERSIONS, left=(1, 2, 0)),
+    Scenario(
+        "versions from 3.5 on", 3, OLDER, REST, at(("node_reimaged",), 2), UPWARDS, left=(1, 2, 0)
+    ),
+    Scenario(
+        "versions with an emptyDir", 3, OLD | EMPTY_DIR, REST, edits=UP_AND_DOWN, left=(0, 3, 0)
+    ),
     Scenario("versions and sizes", 2, OLD | {"size": 1}, REST, edits=WIDER, left=(0, 3, 0)),
     Scenario("everything at once", 5, OLD, REST, edits=AT_ONCE, left=(0, 1, 0)),
     Scenario("create 3, edits", 3, UNBORN, edits=BIRTHS, left=(0, 2, 0), eager=True),
     Scenario("create 3, an edit", 3, UNBORN, edits=BIRTHS, left=(0, 1, 0)),
     Scenario("create 1, an edit", 1, UNBORN1, (), at(ALL, 0), BIRTHS[:2], left=(1, 1, 1)),
+    Scenario(
+        "names taken",
+        5,
+        SPEC3,
+        REST,
+        tuple((name, (0,)) for name in faults_of_others.FAULTS),
+        SIZES[1:],
+        left=(2, 1, 0),
+        eager=True,
+    ),
     Scenario("pause", 5, SPEC3, REST, edits=(*SIZES[2:], *PAUSE), left=(0, 3, 0)),
     Scenario(
         "emptyDir", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1), SIZES[:2], left=(1, 1, 0), eager=True

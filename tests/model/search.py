@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from etcd_stateful.membership.steps import Step
 from model.trace import Trace
-from model.world import faults
+from model.world import faults, faults_of_others
 from model.world.actions import (
     LONGEST,
     act,
@@ -267,6 +267,8 @@ def _ends(state: State) -> Iterator[tuple[str, int]]:
     """Passing faults that may end now."""
     if state.cut:
         yield "reconnected", 0
+    if faults_of_others.passing(state):
+        yield "others_gone", 0
     for ordinal, claim in enumerate(state.claims):
         if state.slow >> ordinal & 1:
             yield "scheduled", ordinal

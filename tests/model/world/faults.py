@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from etcd_stateful.versions import Version
-from model.world import faults_recovery, tables
+from model.world import faults_of_others, faults_recovery, tables
 from model.world.etcd import Refused, remove
 from model.world.moves import run_etcd, run_start
 from model.world.state import (
@@ -41,11 +41,13 @@ FEWEST: Final = 3
 
 Fault = Callable[[World, int], bool]
 
+_RARE: Final = faults_recovery.FAULTS | faults_of_others.FAULTS
+
 
 def happen(state: State, name: str, ordinal: int) -> State | None:
     """The state after the fault; None if it cannot happen or changes nothing."""
     world = World(state)
-    fault = FAULTS.get(name) or FREE.get(name) or faults_recovery.FAULTS[name]
+    fault = FAULTS.get(name) or FREE.get(name) or _RARE[name]
     if not fault(world, ordinal):
         return None
     after = world.freeze()
@@ -346,6 +348,12 @@ def reconnected(world: World, ordinal: int) -> bool:
     return changed
 
 
+def others_gone(world: World, ordinal: int) -> bool:
+    leaving = faults_of_others.passing(world)
+    faults_of_others.gone(world, leaving)
+    return bool(leaving)
+
+
 def scheduled(world: World, ordinal: int) -> bool:
     changed = bool(world.slow >> ordinal & 1)
     world.slow &= ~(1 << ordinal)
@@ -401,7 +409,15 @@ FAULTS: Final[dict[str, Fault]] = {
 }
 FREE: Final[dict[str, Fault]] = {
     one.__name__: one
-    for one in (right_mount, readable, reconnected, scheduled, node_answers, operator_mended)
+    for one in (
+        others_gone,
+        right_mount,
+        readable,
+        reconnected,
+        scheduled,
+        node_answers,
+        operator_mended,
+    )
 }
 EVERYWHERE: Final = frozenset(
     {

@@ -41,6 +41,14 @@ def rests_well(state: State, step: Step) -> str:
     return f"a write that is refused for ever: {step}"
 
 
+def _is_anothers(number: int) -> bool:
+    return number != NONE and tables.objects[number].anothers
+
+
+def _beside_anothers(state: State) -> bool:
+    return any(map(_is_anothers, (state.headless, state.client, state.budget)))
+
+
 def _unlike_declared(state: State) -> str:
     cluster = tables.specs[state.spec].cluster
     if state.etcd is None or not has_quorum(state):
@@ -48,7 +56,8 @@ def _unlike_declared(state: State) -> str:
     ordinals = [one.ordinal for one in state.etcd.members]
     if ordinals != list(range(cluster.size)) or len(up_voters(state)) != cluster.size:
         return f"settled with members {ordinals}"
-    if tables.objects[state.sts].replicas != cluster.size or state.client == NONE:
+    replicas_now = tables.objects[state.sts].replicas
+    if replicas_now != cluster.size or state.client == NONE or _beside_anothers(state):
         return "settled with other children"
     if state.budget == NONE or tables.objects[state.budget].least != quorum(cluster.size):
         return "settled with another disruption budget"
@@ -98,6 +107,8 @@ def _pods_kept_away(state: State, step: Hold | Wait) -> str:
     """Why pods are missing: the StatefulSet has too few replicas, though no recovery needs that."""
     if not is_formed(state) or state.sts == NONE or tables.specs[state.spec].cluster.paused:
         return ""
+    if _is_anothers(state.headless):
+        return ""  # Without it no pod is found.
     record = tables.bootstraps[state.secret]
     if record.survivor or (isinstance(step, Wait) and " to stop" in step.reason):
         return ""
@@ -114,6 +125,8 @@ def _not_held(state: State, hold: Hold) -> str:
         "VersionJump": _is_jump(state),
         "VersionFails": _fails(state) or is_lost_for_good(state) or _never_formed(state),
         "BegunOtherwise": _never_formed(state) and _cannot_begin_anew(state),
+        "DowngradeNeedsVolumes": not cluster.durable and _is_downgrade(state),
+        "NameTaken": _beside_anothers(state),
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,
         "ClaimUnrecorded": _unrecorded(state),
@@ -135,6 +148,12 @@ def _is_jump(state: State) -> bool:
     wanted, record = tables.specs[state.spec].cluster.version, tables.bootstraps[state.secret]
     now = parse_version(record.version)
     return now is not None and abs(wanted.minor - now.minor) > 1
+
+
+def _is_downgrade(state: State) -> bool:
+    wanted, now = tables.specs[state.spec].cluster.version, tables.bootstraps[state.secret].version
+    record = parse_version(now)
+    return record is not None and wanted.minor < record.minor
 
 
 def _fails(state: State) -> bool:

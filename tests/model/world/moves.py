@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from model.world import job, tables, volume
+from model.world import faults_of_others, job, tables, volume
 from model.world.job import Broken
 from model.world.state import (
     CRASH,
@@ -342,8 +342,10 @@ def heal(state: State) -> State | None:
     they end."""
     world = World(state)
     cured = [at for at in range(len(state.pods)) if _is_unreadable(world, at)]
-    if not (state.cut or state.slow or state.away or state.unpullable or cured):
+    leaving = faults_of_others.passing(state)
+    if not (state.cut or state.slow or state.away or state.unpullable or cured or leaving):
         return None
+    faults_of_others.gone(world, leaving)
     world.unpullable = False
     for ordinal in cured:
         world.set_content(ordinal, world.content(ordinal)._replace(harm=NO_HARM))  # type: ignore[union-attr]

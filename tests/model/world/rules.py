@@ -31,6 +31,7 @@ from model.world.state import (
     voters,
 )
 from model.world.world import lost_write
+from model.world.writes import field_of
 
 StateRule = Callable[[State], str]
 StepRule = Callable[[State, Any], str]
@@ -70,7 +71,7 @@ def i0_no_acknowledged_write_is_lost(state: State) -> str:
 def i1_no_drain_takes_the_quorum(state: State) -> str:
     """The disruption budget counts Ready pods, which only serving voters are. So its minAvailable
     must be a quorum."""
-    if state.budget == NONE:
+    if state.budget == NONE or tables.objects[state.budget].anothers:
         return ""
     kept, needed = tables.objects[state.budget].least, quorum(len(voters(state)))
     return f"the budget keeps {kept} of {len(voters(state))} voters" if kept < needed else ""
@@ -363,6 +364,10 @@ def version_first(state: State, step: steps.ApplyChild) -> str:
 
 
 def i10_owner(state: State, step: steps.ApplyChild) -> str:
+    """What is written is owned by this cluster alone, and never in the place of another's."""
+    there = getattr(state, field_of(step))
+    if there != NONE and tables.objects[there].anothers:
+        return "it belongs to another"
     metadata: Any = step.manifest["metadata"]
     uids = [one["uid"] for one in metadata["ownerReferences"]]
     return "" if uids == [tables.UID] else f"owned by {uids}"

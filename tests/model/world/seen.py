@@ -17,7 +17,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Step
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
-from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.objects import Claim, Foreign, Secret
 from etcd_stateful.observed.pods import Pod, StartAnswer
 from etcd_stateful.records.member import MemberRecord
 from model.world import again, job, quick, seen_job, tables, volume
@@ -193,6 +193,7 @@ def observe(key: Visible) -> Observation:
         headless_service=_object(headless),
         client_service=_object(client),
         disruption_budget=_object(budget),
+        foreign=tuple(_foreign(one) for one in (headless, client, budget) if _is_anothers(one)),
         claims=tuple(_as_claim(ordinal, one) for ordinal, one in enumerate(claims) if one),
         pods=tuple(_as_pod(*one) for one in pods if one),
         etcd=_as_view(view) if view else None,
@@ -208,7 +209,18 @@ def observe(key: Visible) -> Observation:
 
 
 def _object(number: int) -> Any:
-    return tables.objects[number].live if number != NONE else None
+    if number == NONE or tables.objects[number].anothers:
+        return None
+    return tables.objects[number].live
+
+
+def _is_anothers(number: int) -> bool:
+    return number != NONE and tables.objects[number].anothers
+
+
+def _foreign(number: int) -> Foreign:
+    made = tables.objects[number]
+    return Foreign(made.live["kind"], made.live["metadata"]["name"], "somebody", made.passing)
 
 
 def _as_record(kind: str, ordinal: int, record: Record | None) -> MemberRecord | None:

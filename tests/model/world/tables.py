@@ -87,6 +87,9 @@ class Object:
     template: int = -1
     least: int = 0
     """A disruption budget's minAvailable."""
+    anothers: bool = False
+    passing: bool = False
+    """It is on its way out."""
 
 
 specs: Final[Table[Spec]] = Table()
@@ -151,6 +154,13 @@ def _as_stored(manifest: Json) -> int:
     manifest["status"] = {"observedGeneration": 1, "updateRevision": revision(template)}
     replicas = manifest["spec"]["replicas"]
     return objects.number(text, Object(text, manifest, replicas, template))
+
+
+def of_another(kind: str, name: str, *, passing: bool) -> int:
+    """An object of another owner."""
+    text = f"{kind} {name} of another{' that goes' if passing else ''}"
+    live: Json = {"kind": kind, "metadata": {"name": name}}
+    return objects.number(text, Object(text, live, anothers=True, passing=passing))
 
 
 def revision(template: int) -> str:

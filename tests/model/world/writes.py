@@ -33,7 +33,7 @@ def apply(state: State, step: Write) -> State:
 
 
 def _apply_child(world: World, step: steps.ApplyChild) -> None:
-    field = _field_of(step)
+    field = field_of(step)
     there = getattr(world, field) != NONE
     metadata: Any = step.manifest["metadata"]
     if there != ("resourceVersion" in metadata):
@@ -54,7 +54,7 @@ def _touch(world: World, step: steps.TouchStatefulSet) -> None:
 _FIELDS: Final = {"StatefulSet": "sts", "PodDisruptionBudget": "budget"}
 
 
-def _field_of(step: steps.ApplyChild) -> str:
+def field_of(step: steps.ApplyChild) -> str:
     if step.kind in _FIELDS:
         return _FIELDS[step.kind]
     return "headless" if step.name == tables.NAME else "client"

@@ -862,4 +862,22 @@ MUTANTS: Final = [
         "if True:",
         "the right ID is called wrong until the cluster is looked at",
     ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "        await sink.check()\n",
+        "",
+        "a store that is silent is named after twenty seconds, a wrong bucket as a missing file",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        'if error.failure.reason == "StoreUnreachable":',
+        "if True:",
+        "an object cannot be deleted any more once its bucket is gone",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/clients.py",
+        "_AT_FIRST, seconds=FIRST_LOOK_SECONDS",
+        "_AT_FIRST",
+        "a store that accepts connections and is silent is not named in time",
+    ),
 ]

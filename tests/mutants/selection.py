@@ -165,7 +165,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "backup/test_spared.py",
     ),
     "operator/etcd_operator/backup/pruning.py": ("backup/test_pruning.py",),
-    "operator/etcd_operator/backup/removal.py": ("backup/test_removal.py",),
+    "operator/etcd_operator/backup/removal.py": ("backup/test_removal.py", "backup/test_sink.py"),
     "operator/etcd_operator/backup/clients.py": ("backup/test_sink.py", "backup/test_large.py"),
     "operator/etcd_operator/backup/sink.py": ("backup/test_sink.py", "backup/test_large.py"),
     "operator/etcd_operator/backup/source.py": (
@@ -186,7 +186,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/restore/__main__.py": ("test_job_exit.py",),
     "operator/etcd_operator/cluster/labelling.py": ("cluster/test_labelling.py",),
     "operator/etcd_operator/recover/gateway.py": ("recover/test_containers.py",),
-    "operator/etcd_operator/restore/fetch.py": ("restore/test_fetch.py",),
+    "operator/etcd_operator/restore/fetch.py": ("restore/test_fetch.py", "backup/test_sink.py"),
     "operator/etcd_operator/restore/finish.py": ("restore/test_fetch.py",),
     "operator/etcd_operator/backup_controllers/restore.py": _RESTORES,
     "operator/etcd_operator/run.py": ("test_run.py",),

@@ -37,6 +37,11 @@ _PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
 _STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}
 _AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1}
 
+FIRST_LOOK_SECONDS: Final = 5.0
+"""How long a store may be silent when it is first asked: a status has to name a store that does not
+answer within ten seconds, and the pod has to start before that. A store that is slower than this at
+a list of no files could not be asked all that a backup asks in the default time for it."""
+
 Errors: Final = (BaseError, OSError, ValueError)
 """The exceptions that a client raises."""
 
@@ -89,7 +94,7 @@ class Clients:
 
     def for_first_look(self) -> Any:
         """For checking whether the store can be reached at all. Gives up early."""
-        return self._made(_AT_FIRST)
+        return self._made(_AT_FIRST, seconds=FIRST_LOOK_SECONDS)
 
     def for_small(self) -> Any:
         """For requests that a store answers at once."""
@@ -103,10 +108,19 @@ class Clients:
         """For the parts of an upload, each of which is retried for longer."""
         return self._made(_PATIENT | _STUBBORN, _WRITING)
 
-    def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
-        """Raises StoreFailed."""
+    def _made(
+        self,
+        retry: dict[str, Any],
+        client: dict[str, Any] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """Raises StoreFailed.
+
+        Args:
+            seconds: of silence, after which to give up; None: SILENT_SECONDS.
+        """
         store, config = self._store, cast("Any", self._access.config)
-        silent = timedelta(seconds=SILENT_SECONDS)
+        silent = timedelta(seconds=seconds or SILENT_SECONDS)
         common: dict[str, Any] = {
             "client_options": {"read_timeout": silent} | (client or _CLIENT) | self._trust,
             "retry_config": {"retry_timeout": silent} | retry,

@@ -19,6 +19,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
     """Deletes each manifest after its backup, so that another try can continue this one."""
     removed = 0
     try:
+        await _reach(sink)
         if not order.scheduled:  # A schedule's next run may be writing, and clears up itself.
             await sink.clear()
         for key in await _keys(order, sink):
@@ -30,6 +31,16 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
     if out_of_reach := [one for one in order.also if not order.store.key_at(one)]:
         return _not_here(order.store, out_of_reach[0])
     return Removed(removed)
+
+
+async def _reach(sink: Sink) -> None:
+    """Raises StoreFailed, early, if the store does not answer. If it refuses, or the bucket is gone
+    with all that was stored, the requests that follow show whether that matters."""
+    try:
+        await sink.check()
+    except StoreFailed as error:
+        if error.failure.reason == "StoreUnreachable":
+            raise
 
 
 async def _keys(order: Order, sink: Sink) -> list[str]:

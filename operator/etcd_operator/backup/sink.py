@@ -84,8 +84,8 @@ class Sink:
         """
         try:
             first = self._clients.for_first_look()
-            async for _ in obstore.list(first, self._store.key, chunk_size=1):
-                break
+            pages = obstore.list(first, self._store.key, chunk_size=1)
+            await self._answered(anext(aiter(pages), None))
         except Errors as error:
             failed = store_failed(self._store, error)
             if not failed.forbidden:

@@ -54,6 +54,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     """Raises Refused, Unfinished and OSError."""
     _begin_anew(order, root)
     try:
+        await sink.check()
         manifest = await _manifest(sink, order.store.key)
         if why := why_not(manifest, order.version) or bump_too_high(manifest, order.bump):
             raise Refused(why)

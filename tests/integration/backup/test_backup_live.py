@@ -599,6 +599,7 @@ class TestTheStoreFails:
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             monkeypatch.setattr(clients, "SILENT_SECONDS", 1.0)
+            monkeypatch.setattr(clients, "FIRST_LOOK_SECONDS", 1.0)
             monkeypatch.setattr(clients, "_WRITING", clients._CLIENT)
             monkeypatch.setattr(clients, "_STUBBORN", {})
             monkeypatch.setattr(clients, "_PATIENT", {"max_retries": 3})
@@ -749,6 +750,16 @@ class TestBadInput:
         store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
 
         assert "spec.s3.endpoint" in await self.failure(order_for(shared_cluster, store), secret)
+
+    async def test_a_store_that_never_answers_is_reported(
+        self, shared_cluster: Cluster, s3: S3Server, secret: str
+    ) -> None:
+        async with proxied(s3.endpoint) as proxy:
+            proxy.judge = lambda *_: "slow"
+            store = replace(at_s3(s3, "b"), endpoint=proxy.endpoint)
+            told_ = await self.failure(order_for(shared_cluster, store), secret)
+
+        assert f"spec.s3.endpoint: {proxy.endpoint} cannot be reached" in told_
 
     async def test_a_store_whose_name_does_not_resolve_is_reported(
         self, shared_cluster: Cluster, s3: S3Server, secret: str

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,15 +18,31 @@ import pytest
 from etcd_operator.backup import clients
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.describing import describe
 from etcd_operator.backup.download import download
+from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
 from etcd_operator.credentials import signing
+from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import names
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Removed
 from etcd_stateful.certificates import AUTHORITY_FILES, CertificateSpec
+from etcd_stateful.start.configuration import Settings
 
 KEY = "etcd.db"
 PIECE = 8192
+
+
+def _reply(status: bytes, text: bytes) -> bytes:
+    kind = b"Content-Type: application/xml\r\nConnection: close"
+    length = b"Content-Length: %d" % len(text)
+    return b"\r\n".join((b"HTTP/1.1 " + status, kind, length, b"", text))
+
+
+NOTHING_LISTED = _reply(b"200 OK", b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
+NO_BUCKET = _reply(b"404 Not Found", b"<Error><Code>NoSuchBucket</Code></Error>")
 
 
 @pytest.fixture
@@ -226,7 +242,6 @@ async def test_a_reader_that_stops_early_leaves_no_request_behind(
 
 
 ASKED: dict[str, Callable[[Sink], Awaitable[object]]] = {
-    "check": lambda sink: sink.check(),
     "get": lambda sink: sink.get(KEY, 100),
     "put": lambda sink: sink.put(KEY, b"manifest"),
     "size": lambda sink: sink.size(KEY),
@@ -236,29 +251,98 @@ ASKED: dict[str, Callable[[Sink], Awaitable[object]]] = {
 }
 
 
+@contextlib.asynccontextmanager
+async def answering(answer: Callable[[bytes], bytes], after: float = 0.0) -> AsyncIterator[Store]:
+    """A store that answers each request so, some seconds later; with nothing, it never does."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError):
+            said = answer(await reader.readuntil(b"\r\n\r\n"))
+            await asyncio.sleep(after)
+            writer.write(said)
+            if not said:
+                await reader.read()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        yield Store("S3", "bucket", KEY, "aws", f"http://{host}:{port}", path_style=True)
+
+
+def silent() -> contextlib.AbstractAsyncContextManager[Store]:
+    return answering(lambda _: b"")
+
+
+def opened(store: Store) -> Sink:
+    keys = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
+    return Sink(store, {"credentials": keys})
+
+
 @pytest.mark.parametrize("what", ASKED)
 async def test_a_store_that_accepts_requests_and_never_answers_is_given_up(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The request was repeated for a minute, which is all the time that a backup has."""
     monkeypatch.setattr(clients, "SILENT_SECONDS", 0.3)
-
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            await reader.read()
-
-    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
-        host, port = server.sockets[0].getsockname()
-        endpoint = f"http://{host}:{port}"
-        store = Store("S3", "bucket", KEY, "aws", endpoint, path_style=True)
-        keys = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
-        sink = Sink(store, {"credentials": keys})
-        with pytest.raises(StoreFailed, match=f"spec.s3.endpoint: {endpoint} cannot") as caught:
+    async with silent() as store:
+        with pytest.raises(StoreFailed, match=f"{store.endpoint} cannot be reached") as caught:
             async with asyncio.timeout(10):
-                await ASKED[what](sink)
+                await ASKED[what](opened(store))
 
     assert caught.value.failure.reason == "StoreUnreachable"
     assert "retries" not in caught.value.failure.message
+
+
+async def fetched(store: Store, sink: Sink, volume: Path) -> str:
+    settings = Settings("uid", 1, "c-0", "pod", "127.0.0.1", "c-0.c.ns.svc")
+    with pytest.raises(fetching.Unfinished) as told:
+        await fetching.fetch(fetching.Order(settings, 1, 2, store, "3.7.3"), sink, volume)
+    return str(told.value)
+
+
+async def told(job: str, store: Store, volume: Path) -> str:
+    """What the Job says of the store."""
+    order, sink = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", store), opened(store)
+    if job == "restore":
+        return await fetched(store, sink, volume)
+    done = await (describe if job == "describe" else remove)(order, sink)
+    assert isinstance(done, Failure)
+    return done.message
+
+
+@pytest.mark.parametrize("job", ["restore", "describe", "delete"])
+async def test_a_job_waited_for_twenty_seconds_before_it_named_a_store_that_never_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, job: str
+) -> None:
+    """A status has to name it within ten, and the pod's start is a part of these."""
+    assert clients.FIRST_LOOK_SECONDS < 6
+    monkeypatch.setattr(clients, "FIRST_LOOK_SECONDS", 0.3)
+    async with silent() as store, asyncio.timeout(10):
+        said = await told(job, store, tmp_path)
+
+    assert f"s3.endpoint: {store.endpoint} cannot be reached" in said
+
+
+async def test_a_slow_store_passes_the_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is silence, not how long all of it takes."""
+    monkeypatch.setattr(clients, "FIRST_LOOK_SECONDS", 1.0)
+    async with answering(lambda _: NOTHING_LISTED, after=0.4) as store:
+        await opened(store).check()
+
+
+async def test_a_restore_from_a_bucket_that_does_not_exist_said_that_the_file_is_missing(
+    tmp_path: Path,
+) -> None:
+    async with answering(lambda _: NO_BUCKET) as store:
+        said = await told("restore", store, tmp_path)
+
+    assert said == "spec.bootstrap.restore.s3.path: there is no bucket 'bucket'"
+
+
+async def test_the_object_of_a_backup_can_be_deleted_after_its_bucket() -> None:
+    async with answering(lambda _: NO_BUCKET) as store:
+        order = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", store)
+
+        assert await remove(order, opened(store)) == Removed(0)
 
 
 @pytest.fixture
@@ -281,6 +365,20 @@ async def test_a_hanging_volume_blocked_a_restore_silently(
             await ASKED[what](sink)
 
     assert said.value.failure.reason == "StoreUnreachable"
+
+
+async def test_a_volume_that_hangs_while_it_is_listed_is_reported(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hanging(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield []
+
+    monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(sinks.obstore, "list", hanging)
+    with pytest.raises(StoreFailed, match="volume 'claim' has not answered for"):
+        async with asyncio.timeout(10):
+            await sink.check()
 
 
 async def test_a_hanging_volume_kept_a_backup_from_reporting_that_its_time_was_over(

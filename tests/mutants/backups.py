@@ -880,4 +880,16 @@ MUTANTS: Final = [
         "_AT_FIRST",
         "a store that accepts connections and is silent is not named in time",
     ),
+    Mutant(
+        _PLAN,
+        "or before != (said.reason, backup.generation) or",
+        "or",
+        "a backup is given up at once for a failure of long ago",
+    ),
+    Mutant(
+        _PLAN,
+        "    if backup.periodic or before",
+        "    if before",
+        "a backup at an interval misses its time, as it gives up its cluster",
+    ),
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -35,7 +35,7 @@ from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_operator.timestamps import created, rfc3339, seconds
+from etcd_operator.timestamps import created, rfc3339, seconds, seconds_since
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
@@ -162,7 +162,7 @@ class Backups:
 
     def _failing_for(self, body: Json) -> float:
         """For how many seconds `Complete` has said so, or will by a clock that was ahead then."""
-        told = stored_conditions.find(body.get("status"), "Complete")
+        told = _complete(body.get("status"))
         fails = told.get("reason") == deletion.FAILED
         since = seconds(told.get("lastUpdateTime")) if fails else None
         return 0.0 if since is None else abs(self._wall_clock() - since)
@@ -207,6 +207,7 @@ class Backups:
             target=target_of(self._store, backup),
             claim=claim is not None,
             members=_is_members(claim),
+            told=seconds_since(_complete(stored).get("lastUpdateTime"), now),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
@@ -351,6 +352,10 @@ class Backups:
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())
+
+
+def _complete(stored: Json | None) -> Mapping[str, Any]:
+    return stored_conditions.find(stored, "Complete")
 
 
 def _finalizers(body: Json) -> list[str]:

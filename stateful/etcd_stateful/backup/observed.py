@@ -81,3 +81,5 @@ class ObservedBackup:
     """Whether the PersistentVolumeClaim of the store exists."""
     members: bool = False
     """Whether that claim has the data of a member of an EtcdCluster."""
+    told: float = 0.0
+    """Seconds since `Complete` has said what it says in `stored`."""

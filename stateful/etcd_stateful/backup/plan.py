@@ -28,6 +28,10 @@ from etcd_stateful.backup.steps import (
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
+HOUR: Final = 3600.0
+DAY: Final = 86400.0
+"""How long a scheduled and a single backup wait for a cluster or a volume that does not exist. The
+Job of each has as long for its pod to start."""
 
 
 def due_run(
@@ -101,6 +105,12 @@ def held_by(job: Job) -> str:
 
 
 def _begin(seen: ObservedBackup, run: Run) -> Step:
+    missing = _missing(seen)
+    return _not_for_ever(seen, missing) if missing else CreateJob(run)
+
+
+def _missing(seen: ObservedBackup) -> WriteStatus | None:
+    """What the spec names and cannot be used; None if nothing keeps the Job from being made."""
     backup = seen.backup
     if backup.cluster and seen.target is None:
         return WriteStatus(
@@ -123,7 +133,21 @@ def _begin(seen: ObservedBackup, run: Run) -> Step:
             "a member of an EtcdCluster, so backups cannot be stored there; name another",
             after=SLOW_SECONDS,
         )
-    return CreateJob(run)
+    return None
+
+
+def _not_for_ever(seen: ObservedBackup, said: WriteStatus) -> WriteStatus:
+    """Fails the run once it has waited for long enough, so that `kubectl wait` for `succeeded` ends
+    and the next run of a schedule begins. At an interval no other run waits for this one."""
+    backup = seen.backup
+    told = stored_conditions.find(seen.stored, "Complete")
+    before = (told.get("reason"), told.get("observedGeneration"))
+    seconds, time = (HOUR, "an hour") if backup.scheduled else (DAY, "a day")
+    if backup.periodic or before != (said.reason, backup.generation) or seen.told < seconds:
+        return said
+    words = f"{said.message}. This has not changed for {time}, so this EtcdBackup is given up; to "
+    words += "try again, edit it or create it again"
+    return replace(said, message=words, after=None, began=seen.now)
 
 
 def _of_earlier(seen: ObservedBackup, job: Job) -> Step | None:

@@ -41,7 +41,6 @@ def test_a_backup_under_load_has_every_acknowledged_write(
             place,
             "to-s3",
             etcdEndpoints=["https://etcd-client:2379"],
-            clientTLSSecret="etcd-operator-tls",
             storageType="S3",
             s3=backups.s3_place(s3, "mybucket/under/load"),
         )

@@ -892,4 +892,22 @@ MUTANTS: Final = [
         "    if before",
         "a backup at an interval misses its time, as it gives up its cluster",
     ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/target.py",
+        "if not all(_is_own(store, body, service) for service in found.services):",
+        "if False:",
+        "the etcd that has the names is not backed up, but a cluster that cannot begin beside it",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/target.py",
+        'if found is None or found.schemes != {"https" if encrypted else "http"}:',
+        "if found is None:",
+        "an endpoint with the wrong scheme is not reported",
+    ),
+    Mutant(
+        "backup/own_endpoints.py",
+        "if host not in known or port != str(naming.CLIENT_PORT):",
+        "if host not in known:",
+        "another port of a member is taken for that of its clients",
+    ),
 ]

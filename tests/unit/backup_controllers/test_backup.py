@@ -20,6 +20,7 @@ from etcd_operator.kube.api import (
     JOBS,
     PODS,
     REJECTED_SECONDS,
+    SERVICES,
     STATEFUL_SETS,
     Json,
     Rejected,
@@ -36,6 +37,7 @@ from etcd_stateful.backup.clocks import LONGEST_WAIT
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import DAY, HOUR
+from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
 from unit.backup_controllers.outages import fail_until_reported
 
@@ -954,6 +956,99 @@ class TestByTheNameOfACluster:
         assert list(told.endpoints) == [f"http://c-{n}.c.default.svc:2379" for n in range(3)]
         assert not told.client_secret
         assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
+
+
+class TestByTheEndpointsOfACluster:
+    """The manifest of the coreos operator asked for a Secret that it does not name, and behind the
+    Service no follower could be chosen."""
+
+    def cluster(self, world: World, uid: str = "", **spec: Any) -> None:
+        cluster = cluster_body(3, **spec)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        members = {"ready": ["c-0", "c-1"], "unready": ["c-2"]}
+        cluster["status"] = {"clusterID": "00000000000000ab", "members": members}
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        owner = cluster if not uid else cluster | {"metadata": cluster["metadata"] | {"uid": uid}}
+        for service in (client_service, headless_service):
+            world.kube.put(SERVICES, service(parse_cluster(owner)))
+
+    async def told(self, world: World, *endpoints: str, **changes: Any) -> order.Order:
+        world.declare(etcdEndpoints=list(endpoints), **changes)
+        await world.settle()
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        return order.parse(pod["containers"][0]["env"][0]["value"])
+
+    @pytest.mark.parametrize(
+        ("endpoints", "members"),
+        [
+            (["https://c-client:2379"], (0, 1, 2)),
+            (["https://c-client"], (0, 1, 2)),
+            (["https://c-client.default.svc.cluster.local:2379"], (0, 1, 2)),
+            (["https://c.default.svc:2379", "https://c-1.c.default.svc:2379"], (0, 1, 2)),
+            (["https://c-1.c.default.svc:2379", "https://c-0.c:2379"], (0, 1)),
+        ],
+    )
+    async def test_the_operators_certificate_is_shown_to_the_members(
+        self, world: World, endpoints: list[str], members: tuple[int, ...]
+    ) -> None:
+        self.cluster(world)
+        found = await self.told(world, *endpoints)
+
+        hosts = tuple(f"https://c-{n}.c.default.svc:2379" for n in members)
+        assert (found.endpoints, found.cluster_id) == (hosts, 0xAB)
+        assert found.client_secret == "c-operator-tls"
+        assert found.endpoints_field == found.client_secret_field == "spec.etcdEndpoints"
+        job = world.kube.live(JOBS, "b-backup-g1")
+        assert job["metadata"]["labels"][naming.LABEL_INSTANCE] == "c"
+
+    @pytest.mark.parametrize("endpoint", ["http://c-client:2379", "c-client:2379"])
+    async def test_without_tls_the_members_are_asked_too(self, world: World, endpoint: str) -> None:
+        self.cluster(world, TLS=PLAINTEXT)
+        found = await self.told(world, endpoint)
+
+        assert found.endpoints == tuple(f"http://c-{n}.c.default.svc:2379" for n in range(3))
+        assert (found.client_secret, found.cluster_id) == ("", 0xAB)
+
+    @pytest.mark.parametrize(
+        "endpoints",
+        [
+            ["http://c-client:2379"],
+            ["c-client:2379"],
+            ["https://c-client:2379", "http://c-0.c.default.svc:2379"],
+            ["https://c-client:2380"],
+            ["https://c-client:2379", "https://etcd.example.com:2379"],
+            ["https://c-client.default.example.com:2379"],
+            ["https://c-client.default.svc.example.com:2379"],
+            ["https://c-client.other.svc:2379"],
+            ["https://c-7.c.default.svc:2379"],
+            ["https://c-00.c.default.svc:2379"],
+            ["https://d-client:2379"],
+        ],
+    )
+    async def test_what_is_not_known_to_be_of_the_cluster_is_left_as_it_is(
+        self, world: World, endpoints: list[str]
+    ) -> None:
+        self.cluster(world)
+        found = await self.told(world, *endpoints)
+
+        assert found.endpoints == tuple(endpoints)
+        assert (found.client_secret, found.cluster_id) == ("", 0)
+
+    async def test_a_certificate_of_the_users_own_is_left_as_it_is(self, world: World) -> None:
+        self.cluster(world)
+        found = await self.told(world, "https://c-client:2379", clientTLSSecret="mine")
+
+        assert found.endpoints == ("https://c-client:2379",)
+        assert (found.client_secret, found.client_secret_field) == ("mine", "spec.clientTLSSecret")
+
+    async def test_an_etcd_whose_services_have_taken_the_names_is_backed_up(
+        self, world: World
+    ) -> None:
+        """A new cluster of its name cannot begin beside it, and has nothing to back up."""
+        self.cluster(world, uid="of another")
+        found = await self.told(world, "https://c-client:2379")
+
+        assert (found.endpoints, found.client_secret) == (("https://c-client:2379",), "")
 
 
 class TestAPrivateRegistry:

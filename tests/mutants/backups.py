@@ -387,7 +387,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STORES,
-        "elif found and not _AZURE_ACCOUNT.fullmatch(found):",
+        "elif found and not AZURE_ACCOUNT.fullmatch(found):",
         "elif False:",
         "the name of an account leads the pod's identity to another host",
     ),

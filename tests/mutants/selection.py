@@ -139,6 +139,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/backup_job.py": _BACKUPS,
     "manifests/jobs.py": (
         "api/test_hostile_backups.py",
+        "api/test_hosts.py",
         "membership/test_restore_plan.py",
         *_BACKUPS,
     ),

@@ -42,6 +42,7 @@ TESTS: Final = (
     "test_settings.py",
     "test_fuzz_parsers.py",
     "api/test_hostile*.py",
+    "api/test_hosts.py",
     "documents/test_pages.py",
     "documents/test_alerts.py",
     "membership/test_walk.py",
@@ -111,6 +112,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/restore.py": _RESTORES,
     "api/schedule.py": _SCHEDULES,
     "api/source.py": (*_BY_NAME, "manifests/test_restore_identity.py"),
+    "api/hosts.py": ("api/test_hosts.py",),
     "api/stores.py": (
         "api/test_backup.py",
         "manifests/test_restore_identity.py",
@@ -139,7 +141,6 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/backup_job.py": _BACKUPS,
     "manifests/jobs.py": (
         "api/test_hostile_backups.py",
-        "api/test_hosts.py",
         "membership/test_restore_plan.py",
         *_BACKUPS,
     ),

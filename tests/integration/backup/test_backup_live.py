@@ -65,6 +65,11 @@ def deletes(request: web.Request) -> bool:
     return request.method == "DELETE" or "delete" in request.query
 
 
+def writes(request: web.Request) -> bool:
+    """A full store answers all else."""
+    return request.method in ("PUT", "POST")
+
+
 @pytest.fixture
 async def etcd(cluster: Cluster) -> Cluster:
     """One member with a few hundred keys."""
@@ -480,6 +485,18 @@ async def test_a_file_that_reads_back_differently_is_no_backup(
     assert removed == Removed(1)
 
 
+def lasting(store: Store) -> dict[int | str, tuple[str, str]]:
+    """What is said of a failure that does not go away: the reason, and how the message begins."""
+    return {
+        403: ("StoreRefused", f"spec.s3.path: {store.bucket!r} refuses access ("),
+        500: ("StoreUnreachable", "spec.s3.path: the store failed: "),
+        503: ("StoreUnreachable", "spec.s3.path: the store failed: "),
+        507: ("StoreRefused", "spec.s3.path: the store is full ("),
+        "reset": ("StoreUnreachable", f"spec.s3.endpoint: {store.endpoint} cannot be reached: "),
+        "slow": ("StoreUnreachable", f"spec.s3.endpoint: {store.endpoint} cannot be reached: "),
+    }
+
+
 class TestTheStoreFails:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -489,7 +506,15 @@ class TestTheStoreFails:
         monkeypatch.setattr(clients, "_PATIENT", {**patience, "backoff": backoff})
 
     @pytest.mark.parametrize(
-        "fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset", "lost"]
+        ("fault", "verify"),
+        [
+            (500, False),
+            pytest.param(503, False, marks=pytest.mark.verify),
+            ("reset", True),
+            pytest.param("reset", False, marks=pytest.mark.verify),
+            ("lost", False),
+            pytest.param("lost", True, marks=pytest.mark.verify),
+        ],
     )
     async def test_one_failure_of_any_request_is_retried(
         self,
@@ -498,43 +523,59 @@ class TestTheStoreFails:
         bucket: tuple[str, Path],
         secret: str,
         fault: int | str,
+        verify: bool,
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(order_for(shared_cluster, store), secret=secret)
+            order = order_for(shared_cluster, store, verify=verify)
+            done = await back_up(order, secret=secret)
             assert isinstance(done, Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             for at in range(requests):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number == at else None
-                done = await back_up(order_for(shared_cluster, store), secret=secret)
+                done = await back_up(order, secret=secret)
                 assert isinstance(done, Stored), (at, proxy.seen, done)
+                assert done.verified is verify
 
-    @pytest.mark.parametrize("fault", [pytest.param(500, marks=pytest.mark.verify), 507])
+    @pytest.mark.parametrize(
+        ("fault", "verify"),
+        [
+            pytest.param(500, False, marks=pytest.mark.verify),
+            pytest.param(403, False, marks=pytest.mark.verify),
+            pytest.param("reset", False, marks=pytest.mark.verify),
+            pytest.param(403, True, marks=pytest.mark.verify),
+            (507, True),
+        ],
+    )
     async def test_a_lasting_failure_from_any_request_on_leaves_no_partial_backup(
         self,
         shared_cluster: Cluster,
         s3: S3Server,
         bucket: tuple[str, Path],
         secret: str,
-        fault: int,
+        fault: int | str,
+        verify: bool,
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            assert isinstance(
-                await back_up(order_for(shared_cluster, store), secret=secret), Stored
-            )
+            order = order_for(shared_cluster, store, verify=verify)
+            assert isinstance(await back_up(order, secret=secret), Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             file = bucket[1] / "a" / "etcd.backup"
             for at in range(requests):
                 file.write_text("of before")
                 proxy.seen.clear()
-                proxy.judge = lambda number, _, at=at: fault if number >= at else None
-                done = await back_up(order_for(shared_cluster, store), secret=secret)
+                proxy.judge = lambda number, request, at=at: (
+                    fault if number >= at and (fault != 507 or writes(request)) else None
+                )
+                done = await back_up(order, secret=secret)
                 assert isinstance(done, Failure), (at, proxy.seen, done)
-                assert "spec.s3" in done.message
+                reason, words = lasting(store)[fault]
+                assert (done.reason, done.final) == (reason, False), (at, proxy.seen, done)
+                assert done.message.startswith(words), (at, proxy.seen, done)
                 written = file.read_bytes()
                 assert written == b"of before" or len(written) > FULL
 

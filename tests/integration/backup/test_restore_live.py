@@ -54,23 +54,33 @@ RAISED = restore.bump_at(1_795_000_000)
 class Target:
     """A new cluster's first volume, and the three containers of the Job on it."""
 
-    def __init__(self, cluster: Cluster, folder: Path, stores: Path) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        stores: Path,
+        *,
+        store: Store = STORE,
+        secret: str = orders.STORE_FOLDER,
+    ) -> None:
         self.cluster = cluster
         self.member = cluster.new_member()
         self.root = folder
         self.stores = stores
+        self.secret = secret
         folder.mkdir()
         member_id = identity.member_id([self.member.peer_url], TOKEN)
         settings = Settings("uid-new", 1, "new-0", "pod", "127.0.0.1", "new-0.new.ns.svc")
         version = cluster.binary.resolve().parent.name.removeprefix("etcd-v").partition("-")[0]
-        self.order = Order(settings, member_id, identity.cluster_id([member_id]), STORE, version)
+        self.order = Order(settings, member_id, identity.cluster_id([member_id]), store, version)
         self.said = folder.with_suffix(".log")
         self.said.touch()
 
     async def container(self, what: str) -> int:
         journal = Journal(str(self.said), "restore")
         told = (what, self.order, self.root, journal)
-        return await asyncio.to_thread(run, *told, stores=str(self.stores))
+        places = {"secret": self.secret, "stores": str(self.stores)}
+        return await asyncio.to_thread(run, *told, **places)
 
     def etcdutl(self, before: Callable[[], object] | None = None) -> None:
         words = restore.etcdutl("new-0", self.member.peer_url, TOKEN, RAISED)

@@ -53,7 +53,8 @@ verify: venv ## Run the long campaigns, on three nodes; their reports are checke
 	  tests/unit/backup_controllers/test_backup_walk.py
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
-	@$(PYTHON) -m pytest --quiet -m verify tests/integration
+	@$(PYTHON) -m pytest --quiet -m "verify or not verify" tests/integration/backup
+	@$(PYTHON) -m pytest --quiet -m verify tests/integration --ignore=tests/integration/backup
 	@$(PYTHON) tests/oldest/run.py
 	@rm -f tests/e2e/report.json
 	@$(PYTHON) tests/tiers.py e2e-long

@@ -57,11 +57,24 @@ def test_nothing_runs_beside_a_cluster_that_is_not_there_yet(tiers: ModuleType) 
         assert not users or made[0] < users[0]
 
 
-def test_the_campaigns_have_three_nodes_on_a_machine_that_has_no_cluster_yet() -> None:
-    """One is the default, and a test that is skipped because nodes are missing does not fail."""
+def verify() -> list[str]:
+    """The commands of `make verify`."""
     words = ("make", "--dry-run", "verify")
     done = subprocess.run(words, cwd=TESTS.parent, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_verify_runs_every_test_of_backups_and_not_only_the_long_ones() -> None:
+    """They prove together that a backup can be restored. Without `-m`, the long ones are left
+    out."""
+    runs = [line for line in verify() if line.endswith(" tests/integration/backup")]
+
+    assert [' -m "verify or not verify" ' in line for line in runs] == [True]
+
+
+def test_the_campaigns_have_three_nodes_on_a_machine_that_has_no_cluster_yet() -> None:
+    """One is the default, and a test that is skipped because nodes are missing does not fail."""
+    lines = verify()
 
     cluster = next(at for at, line in enumerate(lines) if "NODES=3 install" in line)
 

@@ -1,4 +1,5 @@
-"""A few sets of the campaign, of one minor, the last with users. `make verify` runs all of it."""
+"""A few sets of the campaign, of one minor, one stored in S3, the last with users. `make verify`
+runs all of it."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from campaign import Campaign
 from minors import MINORS, NEWEST
 from random_sets import Picture, difference
 
+from localkube.s3 import S3Server
+
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
+def sets(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[Campaign]:
     with memory.folder(tmp_path_factory.mktemp("sets")) as root:
-        yield Campaign(root)
+        yield Campaign(root, s3)
 
 
 @pytest.mark.parametrize("seed", range(MINORS.index(NEWEST), 9, len(MINORS)))
@@ -30,6 +33,7 @@ async def test_random_data_is_restored_completely_and_a_damaged_backup_is_refuse
     found = await sets.one(seed)
 
     assert (found["wrong"], found["not refused"]) == ("", [])
+    assert found["store"] == ("S3" if seed % 2 else "Volume")
     assert found["keys"] > 0
     assert len(found["damages"]) >= 20
 

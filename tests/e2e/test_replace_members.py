@@ -191,7 +191,8 @@ def test_a_foreign_learner_is_reported_and_left_alone(place: Place):
 @pytest.mark.verify
 def test_a_learner_beyond_the_size_is_removed(place: Place):
     """An operator leaves it if it dies while it grows the cluster and the size is then edited
-    back."""
+    back. On a slow machine its pod has its ticket before etcd lets it go."""
+    place.may_lose.add("data-etcd-3")
     cluster = place.declare(size=3).comes_up()
     url = cluster.client.members().members[0].peer_urls[0]
     host = url.partition("://")[2].partition(".")[0]

@@ -894,13 +894,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/target.py",
-        "if not all(_is_own(store, body, service) for service in found.services):",
+        "if not all(_is_own(store, cluster, service) for service in found.services):",
         "if False:",
         "the etcd that has the names is not backed up, but a cluster that cannot begin beside it",
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/target.py",
-        'if found is None or found.schemes != {"https" if encrypted else "http"}:',
+        "if found is None or found.schemes != {scheme}:",
         "if found is None:",
         "an endpoint with the wrong scheme is not reported",
     ),

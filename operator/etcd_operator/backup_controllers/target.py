@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, SERVICES, STATEFUL_SETS, Json
 from etcd_operator.kube.store import Store
+from etcd_operator.objects import reading
 from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
@@ -26,13 +28,13 @@ def target_of(store: Store, backup: EtcdBackup) -> Target | None:
         return None
     for name in _names(backup):
         body = store.get(ETCD_CLUSTERS, backup.namespace, name)
-        cluster = _parsed(store, body) if body else None
-        if body is None or cluster is None:
+        if body is None or (cluster := _parsed(store, body)) is None:
             continue
         members = _members(store, cluster, body)
-        chosen = members if backup.cluster else _chosen(store, backup, cluster, body, members)
-        if chosen:
-            return _target(cluster, body, tuple(chosen.values()))
+        if chosen := members if backup.cluster else _chosen(store, backup, cluster, members):
+            endpoints = tuple(chosen.values())
+            secret = operator_secret(cluster) if _are_encrypted(endpoints) else ""
+            return Target(endpoints, _cluster_id(body), secret)
     return None
 
 
@@ -43,31 +45,28 @@ def _names(backup: EtcdBackup) -> list[str]:
     return recorded_cluster.possible_names(backup.endpoints, backup.namespace)
 
 
-def _target(cluster: EtcdCluster, body: Json, endpoints: tuple[str, ...]) -> Target:
-    encrypted = any(one.startswith("https:") for one in endpoints)
-    secret = operator_secret(cluster) if encrypted else ""
-    return Target(endpoints, _cluster_id(body), secret)
-
-
 def _chosen(
-    store: Store, backup: EtcdBackup, cluster: EtcdCluster, body: Json, members: dict[int, str]
+    store: Store, backup: EtcdBackup, cluster: EtcdCluster, members: dict[int, str]
 ) -> dict[int, str]:
     """The members that `spec.etcdEndpoints` name; none unless all of it is of this cluster, with
     the scheme that it has."""
     found = own_endpoints.named(cluster, backup.endpoints, members)
-    encrypted = any(one.startswith("https:") for one in members.values())
-    if found is None or found.schemes != {"https" if encrypted else "http"}:
+    scheme = "https" if _are_encrypted(members.values()) else "http"
+    if found is None or found.schemes != {scheme}:
         return {}
     # A cluster whose names are taken exists beside the etcd to which these Services lead.
-    if not all(_is_own(store, body, service) for service in found.services):
+    if not all(_is_own(store, cluster, service) for service in found.services):
         return {}
     return {ordinal: one for ordinal, one in members.items() if ordinal in found.ordinals}
 
 
-def _is_own(store: Store, body: Json, service: str) -> bool:
-    found = store.get(SERVICES, body["metadata"]["namespace"], service) or {}
-    owners = (found.get("metadata") or {}).get("ownerReferences") or ()
-    return any(one.get("uid") == body["metadata"]["uid"] for one in owners)
+def _are_encrypted(endpoints: Iterable[str]) -> bool:
+    return any(one.startswith("https:") for one in endpoints)
+
+
+def _is_own(store: Store, cluster: EtcdCluster, service: str) -> bool:
+    found = store.get(SERVICES, cluster.namespace, service)
+    return found is not None and reading.foreign(cluster, "Service", found) is None
 
 
 def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:

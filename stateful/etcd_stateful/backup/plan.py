@@ -145,9 +145,16 @@ def _not_for_ever(seen: ObservedBackup, said: WriteStatus) -> WriteStatus:
     seconds, time = (HOUR, "an hour") if backup.scheduled else (DAY, "a day")
     if backup.periodic or before != (said.reason, backup.generation) or seen.told < seconds:
         return said
-    words = f"{said.message}. This has not changed for {time}, so this EtcdBackup is given up; to "
-    words += "try again, edit it or create it again"
+    words = given_up(said.message, naming.BACKUP_KIND, time)
     return replace(said, message=words, after=None, began=seen.now)
+
+
+def given_up(message: str, kind: str, time: str) -> str:
+    """The message of an object of this kind that has waited in vain for so long."""
+    return (
+        f"{message}. This has not changed for {time}, so this {kind} is given up; to try again, "
+        "edit it or create it again"
+    )
 
 
 def _of_earlier(seen: ObservedBackup, job: Job) -> Step | None:

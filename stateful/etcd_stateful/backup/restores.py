@@ -31,7 +31,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.outcome import Described
-from etcd_stateful.backup.plan import held_by, with_present_image
+from etcd_stateful.backup.plan import DAY, given_up, held_by, with_present_image
 from etcd_stateful.backup.reference import NotRestorable, resolved
 from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.identity import to_hex
@@ -41,7 +41,7 @@ LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
 """Until an EtcdBackup that has not succeeded yet is looked at again."""
 SLOW_SECONDS: Final = 30.0
-GIVE_UP_SECONDS: Final = 86400.0
+GIVE_UP_SECONDS: Final = DAY
 """How long an EtcdRestore may be blocked for one reason before it fails."""
 
 PASS_FAILED: Final = ("Refused", "StepFailed")
@@ -260,8 +260,7 @@ def _for_a_day(seen: ObservedRestore, said: WriteRestoreStatus) -> WriteRestoreS
     before = (told.get("reason"), told.get("status"), told.get("observedGeneration"))
     if now != before or seen.waited < GIVE_UP_SECONDS:
         return said
-    words = f"{said.message}. This has not changed for a day, so this EtcdRestore is given up; to "
-    words += "try again, edit it or create it again"
+    words = given_up(said.message, naming.RESTORE_KIND, "a day")
     return replace(said, message=words, status="False", after=None, failed=True)
 
 

@@ -63,23 +63,24 @@ def stateful_set(
 
 def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version that a live StatefulSet was rendered for; None if it does not say."""
-    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
-    return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
+    return parse_version(_notes(live).get(naming.VERSION_ANNOTATION, ""))
 
 
 def begun_in(live: Mapping[str, Any]) -> int:
     """The epoch noted as begun, beside that of the template; 0 if none is, or it is unreadable."""
-    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
-    text = annotations.get(naming.BEGUN_ANNOTATION, "")
+    text = _notes(live).get(naming.BEGUN_ANNOTATION, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def links_of(live: Mapping[str, Any]) -> Links:
     """The links that a live StatefulSet was rendered for. Raises ValueError, KeyError or TypeError
     if they are unreadable."""
-    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
-    text = annotations.get(naming.LINKS_ANNOTATION)
+    text = _notes(live).get(naming.LINKS_ANNOTATION)
     return load_links(loads(text)) if text else NO_TLS
+
+
+def _notes(live: Mapping[str, Any]) -> Mapping[str, str]:
+    return live["metadata"].get("annotations") or {}
 
 
 def _claim(cluster: EtcdCluster) -> Manifest:

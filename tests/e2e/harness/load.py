@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import grpc
 from aetcd import rpc
+from aetcd.utils import prefix_range_end
 
 from harness.api import ApiError
 from harness.clusters import Cluster, state_of
@@ -256,10 +257,9 @@ class Load:
         where = self.cluster.reach.pod(
             self.cluster.namespace, f"{self.cluster.name}-{ordinal}", 2379
         )
-        end = self.kept[:-1] + chr(ord("/") + 1)
-        request = rpc.RangeRequest(
-            key=self.kept.encode(), range_end=end.encode(), serializable=True
-        )
+        prefix = self.kept.encode()
+        end = prefix_range_end(prefix)
+        request = rpc.RangeRequest(key=prefix, range_end=end, serializable=True)
         with self.cluster.channel(where, OPTIONS) as channel:
             try:
                 answer = rpc.KVStub(channel).Range(request, timeout=10)

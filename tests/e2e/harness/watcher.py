@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 from aetcd import rpc
+from aetcd.utils import prefix_range_end
 
 from harness.clusters import Cluster
 from harness.load import OPTIONS, TRY_SECONDS, Addresses
@@ -87,7 +88,7 @@ class Watcher:
 
     @property
     def _end(self) -> bytes:
-        return self._key[:-1] + bytes([self._key[-1] + 1])
+        return prefix_range_end(self._key)
 
 
 @contextmanager

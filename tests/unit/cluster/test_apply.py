@@ -6,10 +6,8 @@ import base64
 from dataclasses import replace
 
 import pytest
-from fake_accounts import FakeAccounts
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, NoLook, cluster_body, running
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, an_applier, cluster_body, running
 
-from etcd_operator.cluster.apply import Applier
 from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.kube.api import (
     CLAIMS,
@@ -76,16 +74,7 @@ class World:
         self.store = self.kube.store = Store()
         self.start, self.etcd = FakeStart(self.clock), FakeEtcd()
         self.finder = Finder(self.kube, self.store, self.clock)
-        self.applier = Applier(
-            self.kube,
-            self.finder,
-            self.start,
-            self.etcd,
-            self.clock,
-            identity=lambda _: None,
-            accounts=FakeAccounts(),
-            passwords=NoLook(),
-        )
+        self.applier = an_applier(self.kube, self.finder, self.start, self.etcd, self.clock)
 
     async def apply(self, step):
         return await self.applier.apply(CLUSTER, step)

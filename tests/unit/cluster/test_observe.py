@@ -6,9 +6,17 @@ import copy
 
 import pytest
 from fake_accounts import FakeAccounts
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, NoLook, cluster_body, no_looks
+from fakes import (
+    FakeClock,
+    FakeEtcd,
+    FakeKube,
+    FakeStart,
+    Nodes,
+    an_applier,
+    cluster_body,
+    no_looks,
+)
 
-from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.observe import Observer
 from etcd_operator.cluster.sweep import Network
 from etcd_operator.etcd.api import Hash
@@ -65,16 +73,7 @@ class World:
         return (await self.see()).observation
 
     async def rest(self):
-        applier = Applier(
-            self.kube,
-            self.finder,
-            self.start,
-            self.etcd,
-            self.clock,
-            identity=lambda _: None,
-            accounts=FakeAccounts(),
-            passwords=NoLook(),
-        )
+        applier = an_applier(self.kube, self.finder, self.start, self.etcd, self.clock)
         for _ in range(60):
             step = decide(await self.seen())
             if isinstance(step, Settled):

@@ -15,8 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from copied import copied
+from fake_accounts import FakeAccounts
 
 from etcd_operator.cluster import tickets
+from etcd_operator.cluster.apply import Applier
 from etcd_operator.etcd import api as etcd
 from etcd_operator.etcd.api import Endpoint
 from etcd_operator.kube.api import (
@@ -33,6 +35,7 @@ from etcd_operator.kube.api import (
     Rejected,
     Resource,
 )
+from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
@@ -637,6 +640,22 @@ def no_looks() -> dict[str, Any]:
     """The arguments of an Observer that only looks at objects, `start` and etcd."""
     names = ("recoveries", "certificates", "passwords", "expansion")
     return {name: NoLook() for name in names}
+
+
+def an_applier(
+    kube: FakeKube, finder: Finder, start: FakeStart, etcd: FakeEtcd, clock: FakeClock
+) -> Applier:
+    """Without certificates and passwords, and with users and roles of its own."""
+    return Applier(
+        kube,
+        finder,
+        start,
+        etcd,
+        clock,
+        identity=lambda _: None,
+        accounts=FakeAccounts(),
+        passwords=NoLook(),
+    )
 
 
 def running(container: str, address: str) -> Json:

@@ -19,7 +19,6 @@ from worlds import World, body, drive
 
 from etcd_stateful.membership import ledger
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-from etcd_stateful.observed.members import Alarm
 
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")
 """What a cluster may wait for for good, when all faults but lost volumes are over."""
@@ -53,13 +52,6 @@ class Walk(Walking[World]):
         etcd = self.world.etcd
         if etcd and len(etcd.voters) > 2 and not self.world.cut_off:
             etcd.remove(self.chance.choice(sorted(etcd.members)))
-
-    def volume_differs(self) -> None:
-        """One member is corrupt, and etcd blames any of them."""
-        etcd = self.world.etcd
-        if etcd and len(etcd.voters) > 2 and not etcd.alarms and not etcd.differing:
-            etcd.differing = {self.chance.choice(etcd.voters): 2}
-            etcd.alarms = [Alarm("CORRUPT", self.chance.choice(etcd.voters))]
 
     def template_is_edited(self) -> None:
         storage = {"emptyDir": {}} if not self.world.cluster.durable else {}

@@ -119,13 +119,6 @@ class Mishaps(Walking[DayWorld]):
         if etcd and etcd.leader and len(etcd.voters) > 2 and not self.world.cut_off:
             etcd.remove(self.chance.choice(sorted(etcd.members)))
 
-    def volume_differs(self) -> None:
-        """One member is corrupt, and etcd blames any of them."""
-        etcd = self.world.etcd
-        if etcd and len(etcd.voters) > 2 and not etcd.alarms and not etcd.differing:
-            etcd.differing = {self.chance.choice(etcd.voters): 2}
-            etcd.alarms = [Alarm("CORRUPT", self.chance.choice(etcd.voters))]
-
     def quota_is_reached(self) -> None:
         etcd = self.world.etcd
         if etcd and etcd.leader and not etcd.alarms:

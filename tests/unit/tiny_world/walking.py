@@ -9,6 +9,7 @@ from worlds import Conflict, World, is_write
 
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.observed.members import Alarm
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
 
@@ -62,6 +63,13 @@ class Walking(Generic[W]):
     def etcd_hangs(self) -> None:
         if there := sorted(self.world.pods):
             self.world.pods[self.chance.choice(there)].silent = self.chance.random() < 0.5
+
+    def volume_differs(self) -> None:
+        """One member is corrupt, and etcd blames any of them."""
+        etcd = self.world.etcd
+        if etcd and len(etcd.voters) > 2 and not etcd.alarms and not etcd.differing:
+            etcd.differing = {self.chance.choice(etcd.voters): 2}
+            etcd.alarms = [Alarm("CORRUPT", self.chance.choice(etcd.voters))]
 
     def stateful_set_is_deleted(self) -> None:
         if self.has("StatefulSet", "c") and self.world.secret:

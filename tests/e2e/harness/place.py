@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import keys
-from harness.api import CLAIMS, CLUSTERS, NAMESPACES, SECRETS, Json, Kube
+from harness.api import CLAIMS, CLUSTERS, NAMESPACES, SECRETS, Kube
 from harness.clusters import Cluster
 from harness.credentials import Credentials
 from harness.invariants import Ledger, check_clusters
-from harness.keys import WHOLE_KEY
 from harness.operator import Operator
 from harness.reach import Reach
 
@@ -71,17 +70,12 @@ class Place:
 
     def _check_keys(self) -> None:
         """No key is in a log, an Event, a status, a pod's spec or an annotation."""
-        texts = [*self._start_keys(), *keys.texts_of(self.kube.list(SECRETS, self.namespace))]
+        secrets = self.kube.list(SECRETS, self.namespace)
+        texts = [*keys.start_keys(secrets), *keys.texts_of(secrets)]
         told = self.operator.log.holding(("PRIVATE KEY", *texts), self.began)
         assert not told, f"the operator's log has keys: {told}"
         told = keys.told(self.kube, self.namespace, texts)
         assert not told, f"keys are in {told}"
-
-    def _start_keys(self) -> list[str]:
-        """Start keys of its clusters in base64, without keys that a test has cut short."""
-        secrets = self.kube.list(SECRETS, self.namespace)
-        data = [one.get("data") or {} for one in secrets if is_start_secret(one)]
-        return [key for one in data if len(key := one.get("key", "")) >= WHOLE_KEY]
 
     def clear(self, cluster: Cluster) -> None:
         """Deletes a cluster and its claims, without waiting, so that many clusters of one test do
@@ -95,7 +89,3 @@ class Place:
     def leave(self) -> None:
         """Deletes the namespace without waiting: the next test has its own."""
         self.kube.delete(NAMESPACES, None, self.namespace)
-
-
-def is_start_secret(secret: Json) -> bool:
-    return str(secret["metadata"]["name"]).endswith("-start")

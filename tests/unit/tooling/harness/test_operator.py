@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from harness.api import Kube
-from harness.keys import WHOLE_KEY
+from harness.keys import WHOLE_KEY, start_keys
 from harness.operator import Line, Log
-from harness.place import Place
 
 KEY = "a" * WHOLE_KEY
 
 
-class Secrets:
-    """Secrets as the API server lists them."""
-
-    def list(self, *_):
-        return [
-            {"metadata": {"name": "etcd-start"}, "data": {"key": KEY, "bootstrap": "e30="}},
-            {"metadata": {"name": "other-start"}, "data": {"key": ""}},
-            {"metadata": {"name": "third-start"}},
-            {"metadata": {"name": "mine"}, "data": {"key": "b" * WHOLE_KEY}},
-        ]
+SECRETS = [
+    {"metadata": {"name": "etcd-start"}, "data": {"key": KEY, "bootstrap": "e30="}},
+    {"metadata": {"name": "other-start"}, "data": {"key": ""}},
+    {"metadata": {"name": "third-start"}},
+    {"metadata": {"name": "mine"}, "data": {"key": "b" * WHOLE_KEY}},
+]
+"""As the API server lists them."""
 
 
 def test_a_key_that_was_logged_during_the_test_is_found():
@@ -40,7 +36,4 @@ def test_a_key_that_was_logged_during_the_test_is_found():
 
 def test_the_keys_that_are_looked_for_are_those_of_the_clusters_and_none_is_empty():
     """Every line contains an empty text."""
-    nobody: Any = None
-    place = Place(cast("Kube", Secrets()), nobody, nobody, nobody, "ns")
-
-    assert place._start_keys() == [KEY]
+    assert start_keys(SECRETS) == [KEY]

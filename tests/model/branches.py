@@ -37,7 +37,7 @@ def sites() -> dict[Site, str]:
     """Every construction of a step, `Step(...)` or `Step.of(...)`, by module and line, with the
     function that it is in."""
     found: dict[Site, str] = {}
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted(FOLDER.rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue
@@ -66,7 +66,7 @@ class Watch:
         self.kinds: dict[str, int] = {}
         self.lines: set[Site] = set()
         self._count = 0
-        self._files = {str(path): path.stem for path in FOLDER.glob("*.py")}
+        self._files = {str(path): path.stem for path in FOLDER.rglob("*.py")}
 
     def __call__(self, seen: Observation) -> Step:
         self._count += 1

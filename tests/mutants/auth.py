@@ -8,43 +8,43 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    if view.enabled or not is_arranged(auth, view) or ",
         "    if view.enabled or ",
         "authentication is on before its users are there",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         '    if found is None or found.problem or found.subject == ROOT:\n        return ""\n',
         '    return ""\n',
         "authentication locks the operator out",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    users = [one for one in made.users if one not in kept_users]\n",
         "    users = [one for one in view.users if one not in kept_users]\n",
         "users that were made by hand are deleted",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    users = {user.name for user in auth.users} - view.users.keys()\n",
         "    users = {user.name for user in auth.users}\n",
         "a user made by hand is deleted because it was declared for a while",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    return not view.enabled and ROOT in view.users and ROOT not in",
         "    return False and ROOT not in",
         "a root without a password is found once it cannot be deleted any more",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    if not _is_unknown_root(seen, view) or not _has_password(seen, ROOT):\n",
         "    if not _is_unknown_root(seen, view):\n",
         "a root is deleted that cannot be made again",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "        or _record(seen, auth, seen.auth)\n        or _apply(seen, auth, seen.auth)\n",
         "        or _apply(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
         "accounts are made that nobody will know are ours",
@@ -68,7 +68,7 @@ MUTANTS: Final = [
         "the operator is nobody to etcd",
     ),
     Mutant(
-        "membership/certificates.py",
+        "membership/tls/certificates.py",
         '    if need.role == "operator" and found.subject != need.subject:\n',
         "    if False:\n",
         "the operator of a cluster from before is nobody to etcd",

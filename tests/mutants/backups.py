@@ -6,11 +6,11 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BOOTSTRAP = "membership/bootstrap.py"
+_BOOTSTRAP = "membership/beginning/bootstrap.py"
 _CHOICE = "backup/choice.py"
 _CREDENTIALS = "backup/credentials.py"
 _DELETION = "backup/deletion.py"
-_FILLING = "membership/filling.py"
+_FILLING = "membership/epochs/filling.py"
 _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _JOBS = "manifests/jobs.py"
@@ -19,12 +19,12 @@ _ORDER_OF_RESTORE = "jobs/restore.py"
 _PLAN = "backup/plan.py"
 _PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "records/bootstrap.py"
-_RESTORE = "membership/restore.py"
+_RESTORE = "membership/epochs/restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
 _STATUS = "backup/status.py"
 _STORES = "api/stores.py"
-_SURVIVOR = "membership/survivor.py"
+_SURVIVOR = "membership/epochs/survivor.py"
 _UNTRUSTED = "untrusted.py"
 
 MUTANTS: Final = [

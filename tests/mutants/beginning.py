@@ -6,12 +6,12 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_ATTEMPTS = "membership/attempts.py"
-_BOOTSTRAP = "membership/bootstrap.py"
+_ATTEMPTS = "membership/beginning/attempts.py"
+_BOOTSTRAP = "membership/beginning/bootstrap.py"
 _PLANNER = "membership/planner.py"
-_REMEMBERED = "membership/remembered.py"
-_REPLICAS = "membership/replicas.py"
-_TICKETS = "membership/tickets.py"
+_REMEMBERED = "membership/beginning/remembered.py"
+_REPLICAS = "membership/members/replicas.py"
+_TICKETS = "membership/beginning/tickets.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
@@ -28,7 +28,7 @@ MUTANTS: Final = [
         "a backup that is named once tickets are out ends in an empty cluster (I11)",
     ),
     Mutant(
-        "membership/bootstrap_source.py",
+        "membership/beginning/bootstrap_source.py",
         "    attempt = recorded(seen).attempt + 1\n",
         "    attempt = recorded(seen).attempt\n",
         "a restore shares its token with an attempt that was given up (I4)",

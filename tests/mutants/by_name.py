@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BOOTSTRAP_SOURCE = "membership/bootstrap_source.py"
+_BOOTSTRAP_SOURCE = "membership/beginning/bootstrap_source.py"
 _NAMED = "backup/reference.py"
 _RESTORES = "backup/restores.py"
 _SOURCE = "api/source.py"

@@ -7,7 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _EXPANSION = "operator/etcd_operator/cluster/expansion.py"
-_LARGER = "membership/claim_expansion.py"
+_LARGER = "membership/members/claim_expansion.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS: Final = [
         "a size that some volumes do not have may be put back",
     ),
     Mutant(
-        "membership/grow.py",
+        "membership/members/grow.py",
         "return wait or small or ",
         "return wait or ",
         "the one member with the data goes, as the volume of the ordinal below it has yet to grow",

@@ -9,18 +9,18 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BOOTSTRAP = "membership/bootstrap.py"
-_LEARNER = "membership/learner.py"
-_LEFTOVERS = "membership/leftovers.py"
-_LOSS = "membership/loss.py"
+_BOOTSTRAP = "membership/beginning/bootstrap.py"
+_LEARNER = "membership/members/learner.py"
+_LEFTOVERS = "membership/beginning/leftovers.py"
+_LOSS = "membership/members/loss.py"
 _POD = "manifests/pod.py"
-_REPLACE = "membership/replace.py"
-_REPLICAS = "membership/replicas.py"
-_ROLL = "membership/roll.py"
+_REPLACE = "membership/members/replace.py"
+_REPLICAS = "membership/members/replicas.py"
+_ROLL = "membership/rolling/roll.py"
 _ROSTER = "membership/roster.py"
-_SHRINK = "membership/shrink.py"
+_SHRINK = "membership/members/shrink.py"
 _STATEFUL_SET = "manifests/statefulset.py"
-_TICKETS = "membership/tickets.py"
+_TICKETS = "membership/beginning/tickets.py"
 
 DO_NOT_FIT: Final = {
     16: "each backup is a whole snapshot: there are none that could overlap or have a gap",
@@ -150,7 +150,7 @@ MUTANTS: Final = [
         "F10: the lowest member goes instead of the highest",
     ),
     Mutant(
-        "membership/changes.py",
+        "membership/members/changes.py",
         "if seat.leads and (step := hand_over(",
         "if False and (step := hand_over(",
         "F10: the leader is removed without handing over (I8)",
@@ -175,7 +175,7 @@ MUTANTS: Final = [
         "F12: each pod that stops costs its member the place",
     ),
     Mutant(
-        "membership/attempts.py",
+        "membership/beginning/attempts.py",
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if seen.etcd is not None:\n        return None",
         "F13: after the loss of all volumes an empty cluster is begun (I4, I11)",
@@ -187,7 +187,7 @@ MUTANTS: Final = [
         "F13: a lost Secret of a formed cluster begins an empty one (I11)",
     ),
     Mutant(
-        "membership/quorum.py",
+        "membership/epochs/quorum.py",
         "    if enough or _is_survivor_starting(seen, lost):\n",
         "    if True:\n",
         "F14: a quorum that is lost for good is waited for without a word",
@@ -205,7 +205,7 @@ MUTANTS: Final = [
         "F15: what was recovered goes on beside volumes of before it",
     ),
     Mutant(
-        "membership/remembered.py",
+        "membership/beginning/remembered.py",
         "    return begun if begun > epoch else 0\n",
         "    return 0\n",
         "a recovery begins the epoch of one that is off the record and whose pod waits",
@@ -313,7 +313,7 @@ MUTANTS: Final = [
         "F28: a 3.5 that 3.6 finds zombie members in",
     ),
     Mutant(
-        "membership/alarms.py",
+        "membership/upkeep/alarms.py",
         "space.has_room(seen) and not is_corrupt(seen)",
         "not is_corrupt(seen)",
         "F30: NOSPACE is taken back without a byte being freed, again and again",

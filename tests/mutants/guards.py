@@ -7,7 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _ACCESS = "api/access.py"
-_BUDGET = "membership/budget.py"
+_BUDGET = "membership/members/budget.py"
 _CHILDREN = "membership/children.py"
 _DISRUPTIONS = "status/disruptions.py"
 _DISRUPTION_BUDGET = "manifests/disruption_budget.py"
@@ -36,13 +36,13 @@ MUTANTS: Final = [
         "pods of another epoch are made and counted on",
     ),
     Mutant(
-        "membership/learner.py",
+        "membership/members/learner.py",
         "may_vote = budget.protects(seen, len(seen.members)) and not",
         "may_vote = not",
         "a voter more, and a budget that lets go of two of four (I1)",
     ),
     Mutant(
-        "membership/issued.py",
+        "membership/tls/issued.py",
         "            if as_issued(leaf.need).secret in taken:\n",
         "            if False:\n",
         "cert-manager writes over another's Secret",

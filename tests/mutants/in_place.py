@@ -6,8 +6,8 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_IN_PLACE = "membership/in_place.py"
-_REQUEST = "membership/in_place_request.py"
+_IN_PLACE = "membership/epochs/in_place.py"
+_REQUEST = "membership/epochs/in_place_request.py"
 _SUCCESSOR = "records/successor.py"
 _TAKEOVER = "records/takeover.py"
 
@@ -91,13 +91,13 @@ MUTANTS: Final = [
         "volumes of before are not kept out by their epoch",
     ),
     Mutant(
-        "membership/replicas.py",
+        "membership/members/replicas.py",
         "return min(size, record.successor.ordinal) if record.successor else size",
         "return size",
         "a member is grown onto the volume that a backup is being restored to",
     ),
     Mutant(
-        "membership/shrink.py",
+        "membership/members/shrink.py",
         "if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):",
         "if len(voters) == 1:",
         "the only member that has what was restored goes when one other has it",
@@ -139,43 +139,43 @@ MUTANTS: Final = [
         "pods are not stopped for what has been restored, as a version waits for them",
     ),
     Mutant(
-        "membership/recovery.py",
+        "membership/epochs/recovery.py",
         "return _restore_stopped(seen) or _strangers_stopped(seen)",
         "return _strangers_stopped(seen)",
         "a recovery waits for ever for the Job of a restore that cannot end",
     ),
     Mutant(
-        "membership/in_place.py",
+        "membership/epochs/in_place.py",
         "if not recovers and (step := ",
         "if (step := ",
         "a restore that is cancelled deletes the Job of a recovery, again and again",
     ),
     Mutant(
-        "membership/in_place_request.py",
+        "membership/epochs/in_place_request.py",
         "    if left := off_record(seen):\n",
         "    if left := '':\n",
         "a restore begins the epoch of a claim off the record, whose pod then runs beside it",
     ),
     Mutant(
-        "membership/survivor.py",
+        "membership/epochs/survivor.py",
         " or in_place_request.off_record(seen, asked.survivor):",
         ":",
         "a recovery begins the epoch of a restore that is off the record",
     ),
     Mutant(
-        "membership/in_place_request.py",
+        "membership/epochs/in_place_request.py",
         " or pod.name == survivor:",
         ":",
         "a recovery whose record was lost cannot be requested again",
     ),
     Mutant(
-        "membership/in_place_request.py",
+        "membership/epochs/in_place_request.py",
         " or _of_lost_recovery(seen, survivor)",
         "",
         "a recovery or a restore begins the epoch of a volume of one that is off the record",
     ),
     Mutant(
-        "membership/recovery.py",
+        "membership/epochs/recovery.py",
         "restored.ordinal if restored else None",
         "None",
         "a recovery starts a pod on the volume of a restore",
@@ -187,32 +187,32 @@ MUTANTS: Final = [
         "a recovery is offered for a claim that a restore has left",
     ),
     Mutant(
-        "membership/in_place.py",
+        "membership/epochs/in_place.py",
         "(seat for seat in roster.seats(seen) if not quorum.is_lost(seat))",
         "roster.seats(seen)",
         "a first volume that is empty is said for ever to be about to serve",
     ),
     Mutant(
-        "membership/in_place.py",
+        "membership/epochs/in_place.py",
         "    if (recovery := survivor.accepted(seen)) is not None:",
         "    if (recovery := survivor.accepted(seen)) is not None and False:",
         "a restore in place wins over a recovery that was asked for after it",
     ),
     Mutant(
-        "membership/in_place.py",
+        "membership/epochs/in_place.py",
         "    waits = isinstance(step, Wait) and not in_place_request.halted(seen)",
         "    waits = isinstance(step, Wait) and seen.etcd is not None"
         " and not in_place_request.halted(seen)",
         "a restore's Job that cannot run keeps all else from a cluster without a quorum",
     ),
     Mutant(
-        "membership/in_place.py",
+        "membership/epochs/in_place.py",
         "    if claim.record is None and in_place_request.is_foreign(seen, claim):",
         "    if False:",
         "a claim of somebody else is filled with a backup",
     ),
     Mutant(
-        "membership/in_place_request.py",
+        "membership/epochs/in_place_request.py",
         " or is_foreign(seen, claim))",
         ")",
         "a restore in place is to fill a claim that is not the cluster's, for ever",
@@ -224,19 +224,19 @@ MUTANTS: Final = [
         "a claim without our labels is asked for again and again",
     ),
     Mutant(
-        "membership/tickets.py",
+        "membership/beginning/tickets.py",
         "        and held.epoch == finding.epoch == recorded(seen).epoch",
         "        and held.epoch == recorded(seen).epoch",
         "data of a recovery that was not recorded is adopted beside the others'",
     ),
     Mutant(
-        "membership/tls_switch.py",
+        "membership/tls/tls_switch.py",
         "(_needs_names(seen) or _may_need_names(seen))",
         "_needs_names(seen)",
         "TLS of clients goes before anybody has asked whether etcd wants a name",
     ),
     Mutant(
-        "membership/authentication.py",
+        "membership/upkeep/authentication.py",
         "    return is_looked_at(seen) or (is_latched(seen) and links.turns_client_tls_off(seen))",
         "    return is_looked_at(seen)",
         "nobody asks etcd for users made by hand before TLS of clients goes",

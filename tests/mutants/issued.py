@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_ISSUED = "membership/issued.py"
+_ISSUED = "membership/tls/issued.py"
 _LOOK = "operator/etcd_operator/credentials/issued.py"
 _TAKING = "operator/etcd_operator/credentials/taking.py"
 

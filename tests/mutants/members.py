@@ -6,18 +6,18 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_ALARMS = "membership/alarms.py"
-_BOOTSTRAP = "membership/bootstrap.py"
-_CHANGES = "membership/changes.py"
-_GROW = "membership/grow.py"
-_LEARNER = "membership/learner.py"
-_LEFTOVERS = "membership/leftovers.py"
-_LOSS = "membership/loss.py"
+_ALARMS = "membership/upkeep/alarms.py"
+_BOOTSTRAP = "membership/beginning/bootstrap.py"
+_CHANGES = "membership/members/changes.py"
+_GROW = "membership/members/grow.py"
+_LEARNER = "membership/members/learner.py"
+_LEFTOVERS = "membership/beginning/leftovers.py"
+_LOSS = "membership/members/loss.py"
 _PLANNER = "membership/planner.py"
-_REPLACE = "membership/replace.py"
-_REPLICAS = "membership/replicas.py"
+_REPLACE = "membership/members/replace.py"
+_REPLICAS = "membership/members/replicas.py"
 _ROSTER = "membership/roster.py"
-_SHRINK = "membership/shrink.py"
+_SHRINK = "membership/members/shrink.py"
 
 MUTANTS: Final = [
     # The roster.
@@ -445,7 +445,7 @@ MUTANTS: Final = [
         "a member that leaves is asked to remove itself",
     ),
     Mutant(
-        "membership/changes.py",
+        "membership/members/changes.py",
         "if seat.serves and seat.ordinal != ordinal)",
         "if seat.ordinal != ordinal)",
         "a voter that does not serve is asked beside the leader",

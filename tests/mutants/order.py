@@ -9,8 +9,8 @@ from mutants.mutant import Mutant
 _AWAITED = "membership/awaited.py"
 _BLOCKED = "membership/blocked.py"
 _CHILDREN = "membership/children.py"
-_LEDGER = "membership/ledger.py"
-_LEFTOVERS = "membership/leftovers.py"
+_LEDGER = "membership/beginning/ledger.py"
+_LEFTOVERS = "membership/beginning/leftovers.py"
 _MEMBER = "records/member.py"
 _PLANNER = "membership/planner.py"
 _RECORDS = "records/bootstrap.py"
@@ -43,7 +43,7 @@ MUTANTS: Final = [
         "a pod on a claim that is being deleted waits without a word",
     ),
     Mutant(
-        "membership/quorum.py",
+        "membership/epochs/quorum.py",
         "enough = size - len(lost) >= roster.quorum(size)",
         "enough = size - len(silent) >= roster.quorum(size)",
         "a moment without a leader is reported as a lost quorum",

@@ -7,14 +7,14 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
-_QUORUM = "membership/quorum.py"
+_QUORUM = "membership/epochs/quorum.py"
 _RECORDS = "records/bootstrap.py"
 _RECOVER = "jobs/recover.py"
-_RECOVERY = "membership/recovery.py"
-_REMEMBERED = "membership/remembered.py"
-_REPLICAS = "membership/replicas.py"
-_SURVIVOR = "membership/survivor.py"
-_TICKETS = "membership/tickets.py"
+_RECOVERY = "membership/epochs/recovery.py"
+_REMEMBERED = "membership/beginning/remembered.py"
+_REPLICAS = "membership/members/replicas.py"
+_SURVIVOR = "membership/epochs/survivor.py"
+_TICKETS = "membership/beginning/tickets.py"
 
 MUTANTS: Final = [
     # When it may begin.
@@ -122,7 +122,7 @@ MUTANTS: Final = [
         "a quorum that came back while all stop is taken for lost",
     ),
     Mutant(
-        "membership/budget.py",
+        "membership/members/budget.py",
         "roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
         "roster.quorum(replicas.wanted(seen))",
         "a budget that is made while all stop lets all but one go",
@@ -296,13 +296,13 @@ MUTANTS: Final = [
         "a human is called to a survivor that has yet to lead itself",
     ),
     Mutant(
-        "membership/replace.py",
+        "membership/members/replace.py",
         " or _is_from_earlier_epoch(seen, claim, pod)):",
         "):",
         "a volume of before is in the way for ever",
     ),
     Mutant(
-        "membership/roll.py",
+        "membership/rolling/roll.py",
         "return edited or is_of_past_epoch(seen, pod)",
         "return edited",
         "a pod of the epoch before waits for ever",

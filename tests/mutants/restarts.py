@@ -9,16 +9,16 @@ from mutants.mutant import Mutant
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
 _CHILDREN = "membership/children.py"
-_GOING_BACK = "membership/rollback.py"
+_GOING_BACK = "membership/rolling/rollback.py"
 _IRREVERSIBLE = "membership/irreversible.py"
 _OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
-_QUORUM = "membership/quorum.py"
+_QUORUM = "membership/epochs/quorum.py"
 _RECONCILE = "operator/etcd_operator/cluster/reconcile.py"
-_REMEMBERED = "membership/remembered.py"
-_ROLL = "membership/roll.py"
-_UPGRADE = "membership/upgrade.py"
-_VERSION_FIRST = "membership/version_first.py"
+_REMEMBERED = "membership/beginning/remembered.py"
+_ROLL = "membership/rolling/roll.py"
+_UPGRADE = "membership/rolling/upgrade.py"
+_VERSION_FIRST = "membership/rolling/version_first.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -408,7 +408,7 @@ MUTANTS: Final = [
         "pods of another operator are restarted for an edit that waits for its version",
     ),
     Mutant(
-        "membership/tickets.py",
+        "membership/beginning/tickets.py",
         "    return pod.spec_hash == version_first.template_hash(seen)\n",
         "    return pod.spec_hash == version_first.at_running_version(seen).template_hash\n",
         "a first member waits for the edit, and the edit for the member",

@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_ROTATION = "membership/rotation.py"
+_ROTATION = "membership/tls/rotation.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -58,13 +58,13 @@ MUTANTS: Final = [
         "pods are not restarted for what they are to trust",
     ),
     Mutant(
-        "membership/certificates.py",
+        "membership/tls/certificates.py",
         "    if set(found.trusts) != set(authority.trusts):\n",
         "    if False:\n",
         "a successor is never made known",
     ),
     Mutant(
-        "membership/certificates.py",
+        "membership/tls/certificates.py",
         '    return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()\n',
         "    return frozenset()\n",
         "the file is taken away that a pod mounts, and it cannot come back",

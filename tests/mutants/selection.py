@@ -146,12 +146,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
-    "membership/in_place_request.py": _IN_PLACE,
-    "membership/claim_expansion.py": ("membership/test_claim_expansion.py",),
-    "membership/space.py": (*_SPACE, "membership/test_certificates.py"),
-    "membership/bootstrap_source.py": (*_BY_NAME, "membership/test_restore_added.py"),
-    "membership/in_place.py": (*_IN_PLACE, "membership/test_rollback.py"),
-    "membership/restore.py": _RESTORES,
+    "membership/epochs/in_place_request.py": _IN_PLACE,
+    "membership/members/claim_expansion.py": ("membership/test_claim_expansion.py",),
+    "membership/upkeep/space.py": (*_SPACE, "membership/test_certificates.py"),
+    "membership/beginning/bootstrap_source.py": (*_BY_NAME, "membership/test_restore_added.py"),
+    "membership/epochs/in_place.py": (*_IN_PLACE, "membership/test_rollback.py"),
+    "membership/epochs/restore.py": _RESTORES,
     "operator/etcd_operator/cluster/defrag_backoff.py": _SPACE,
     "operator/etcd_operator/objects/jobs.py": _SPACE,
     "operator/etcd_operator/etcd/changes.py": ("etcd/test_changes.py", "cluster/test_apply.py"),
@@ -209,7 +209,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/cluster.py": ("api/test_[!h]*.py", _ROLL),
     "api/tls.py": ("api/test_refused.py", *_TLS),
     "certificates.py": _TLS,
-    "membership/authentication.py": _AUTH,
+    "membership/upkeep/authentication.py": _AUTH,
     "operator/etcd_operator/etcd/auth_look.py": _AUTH,
     "operator/etcd_operator/etcd/client.py": ("etcd/test_silent.py", "etcd/test_nonsense.py"),
     "operator/etcd_operator/cluster/endpoints.py": ("cluster/test_observe_sweep.py",),
@@ -225,10 +225,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/kube/name_changes.py": ("kube/test_name_changes.py",),
     "operator/etcd_operator/kube/tables.py": ("kube/test_tables.py",),
     "manifests/tls.py": (*_MANIFESTS, *_ROTATION),
-    "membership/certificates.py": (*_TLS, *_ROTATION, *_SWITCH),
-    "membership/links.py": (*_TLS, *_SWITCH),
-    "membership/issued.py": _ISSUED,
-    "membership/rotation.py": _ROTATION,
+    "membership/tls/certificates.py": (*_TLS, *_ROTATION, *_SWITCH),
+    "membership/tls/links.py": (*_TLS, *_SWITCH),
+    "membership/tls/issued.py": _ISSUED,
+    "membership/tls/rotation.py": _ROTATION,
     "operator/etcd_operator/credentials/issued.py": _ISSUED,
     "operator/etcd_operator/credentials/taking.py": _ISSUED,
     "operator/etcd_operator/credentials/authorities.py": _ROTATION,
@@ -255,7 +255,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/pod.py": _MANIFESTS,
     "manifests/statefulset.py": _MANIFESTS,
     "status/member_status.py": ("status/test_member_status.py",),
-    "membership/alarms.py": ("membership/test_alarms.py",),
+    "membership/upkeep/alarms.py": ("membership/test_alarms.py",),
     "membership/blocked.py": (
         "membership/test_birth.py",
         "membership/test_rules.py",
@@ -269,12 +269,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _UPGRADE,
         "membership/test_quorum.py",
     ),
-    "membership/attempts.py": (
+    "membership/beginning/attempts.py": (
         "membership/test_beginning.py",
         "membership/test_rules.py",
         "membership/test_restore_added.py",
     ),
-    "membership/bootstrap.py": (
+    "membership/beginning/bootstrap.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/test_birth.py",
@@ -287,7 +287,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_inplace_plan.py",
         "membership/test_retained.py",
     ),
-    "membership/tickets.py": (
+    "membership/beginning/tickets.py": (
         _VERSION_FIRST,
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
@@ -301,7 +301,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_inplace_plan.py",
         "membership/test_retained.py",
     ),
-    "membership/remembered.py": (
+    "membership/beginning/remembered.py": (
         "membership/test_remembered.py",
         _UPGRADE,
         "membership/test_retained.py",
@@ -309,7 +309,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_recovery_plan.py",
         "membership/test_inplace_plan.py",
     ),
-    "membership/budget.py": ("membership/test_budget.py", "membership/test_recovery_disturbed.py"),
+    "membership/members/budget.py": (
+        "membership/test_budget.py",
+        "membership/test_recovery_disturbed.py",
+    ),
     "membership/children.py": (
         _VERSION_FIRST,
         "membership/test_put_off.py",
@@ -320,18 +323,18 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         _UPGRADE,
     ),
-    "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
-    "membership/filling.py": (*_RESTORES, *_IN_PLACE),
-    "membership/grow.py": (
+    "membership/members/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
+    "membership/epochs/filling.py": (*_RESTORES, *_IN_PLACE),
+    "membership/members/grow.py": (
         _GROW,
         "membership/test_claim_expansion.py",
         *_SWITCH,
         "membership/test_inplace_plan.py",
     ),
-    "membership/learner.py": ("membership/test_learner.py", "membership/test_put_off.py"),
-    "membership/ledger.py": ("membership/test_ledger.py",),
-    "membership/leftovers.py": (_REPLACE, "membership/test_retained.py", _SHRINK, _GROW),
-    "membership/loss.py": ("membership/test_loss.py", _REPLACE),
+    "membership/members/learner.py": ("membership/test_learner.py", "membership/test_put_off.py"),
+    "membership/beginning/ledger.py": ("membership/test_ledger.py",),
+    "membership/beginning/leftovers.py": (_REPLACE, "membership/test_retained.py", _SHRINK, _GROW),
+    "membership/members/loss.py": ("membership/test_loss.py", _REPLACE),
     "membership/observation.py": (_ROLL,),
     "observed/pods.py": (_ROLL, "membership/test_learner.py", "membership/test_roster.py"),
     "membership/planner.py": (
@@ -357,7 +360,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _REPLACE,
         "membership/test_restore_added.py",
     ),
-    "membership/quorum.py": (
+    "membership/epochs/quorum.py": (
         "membership/test_quorum.py",
         "membership/test_recovery_plan.py",
         "membership/test_recovery_disturbed.py",
@@ -384,16 +387,16 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_rules.py",
         "membership/test_recovery_plan.py",
     ),
-    "membership/recovery.py": (
+    "membership/epochs/recovery.py": (
         "membership/test_recovery_plan.py",
         "membership/test_recovery_walk.py",
     ),
-    "membership/replace.py": (
+    "membership/members/replace.py": (
         _REPLACE,
         "membership/test_loss.py",
         "membership/test_recovery_disturbed.py",
     ),
-    "membership/replicas.py": (
+    "membership/members/replicas.py": (
         _GROW,
         "membership/test_rules.py",
         _SHRINK,
@@ -401,14 +404,14 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_restore_plan.py",
         *_IN_PLACE,
     ),
-    "membership/roll.py": (
+    "membership/rolling/roll.py": (
         _ROLL,
         _UPGRADE,
         _VERSION_FIRST,
         "membership/test_recovery_disturbed.py",
     ),
     "membership/roster.py": ("membership/test_roster.py",),
-    "membership/shrink.py": (_SHRINK, *_IN_PLACE),
+    "membership/members/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/stalled.py": ("cluster/test_stalled.py",),
     "membership/irreversible.py": (
         _CONFIRM,
@@ -416,19 +419,19 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         "cluster/test_auth_passes.py",
     ),
-    "membership/tls_switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
+    "membership/tls/tls_switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
     "records/successor.py": _IN_PLACE,
     "records/takeover.py": _IN_PLACE,
-    "membership/survivor.py": (
+    "membership/epochs/survivor.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/test_recovery_plan.py",
         "membership/test_recovery_walk.py",
         "membership/test_quorum.py",
     ),
-    "membership/upgrade.py": (_UPGRADE, "membership/test_remembered.py", _VERSION_FIRST),
-    "membership/version_first.py": (_VERSION_FIRST, _UPGRADE),
-    "membership/rollback.py": (_UPGRADE, "membership/test_rollback.py"),
+    "membership/rolling/upgrade.py": (_UPGRADE, "membership/test_remembered.py", _VERSION_FIRST),
+    "membership/rolling/version_first.py": (_VERSION_FIRST, _UPGRADE),
+    "membership/rolling/rollback.py": (_UPGRADE, "membership/test_rollback.py"),
     "versions.py": ("test_versions.py",),
     "operator/etcd_operator/cluster/apply.py": (
         "cluster/test_apply.py",
@@ -452,7 +455,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "start/configuration.py": ("start/test_config.py",),
     "untrusted.py": ("test_fuzz_parsers.py", "records/test_read_back.py"),
     "manifests/start_settings.py": ("start/test_config.py", *_MANIFESTS),
-    "membership/trusted.py": (*_ROTATION, "membership/test_certificates.py"),
+    "membership/tls/trusted.py": (*_ROTATION, "membership/test_certificates.py"),
     "status/rendering.py": (
         "status/test_rendering.py",
         "status/test_unasked.py",

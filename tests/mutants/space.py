@@ -7,7 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _PAUSES = "operator/etcd_operator/cluster/defrag_backoff.py"
-_SPACE = "membership/space.py"
+_SPACE = "membership/upkeep/space.py"
 
 MUTANTS: Final = [
     Mutant(

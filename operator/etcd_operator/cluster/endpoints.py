@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_operator.etcd.api import READ_SECONDS, Endpoint, Identity
-from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.members import MemberStatus
 
 YOUNG_SECONDS: Final = 30.0

@@ -14,7 +14,7 @@ from typing import Final
 
 from etcd_operator.kube.api import CLAIMS, Conflict, Json, Kubernetes, Rejected, Unavailable
 from etcd_stateful import naming
-from etcd_stateful.membership import claim_expansion
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.objects import Claim
 

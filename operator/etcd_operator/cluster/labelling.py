@@ -14,7 +14,7 @@ from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Un
 from etcd_operator.kube.finder import Finder
 from etcd_operator.tasks import cancel
 from etcd_stateful import naming
-from etcd_stateful.membership import labels
+from etcd_stateful.membership.members import labels
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.pods import Pod
 

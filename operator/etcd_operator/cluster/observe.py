@@ -50,8 +50,10 @@ from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import reference, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import bootstrap_source, in_place_request, links
+from etcd_stateful.membership.beginning import bootstrap_source
+from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.pods import Pod
 
 GONE_SECONDS: Final = 300.0

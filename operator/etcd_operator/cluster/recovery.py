@@ -22,7 +22,7 @@ from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import volume_job
-from etcd_stateful.membership import survivor
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
 from etcd_stateful.observed.objects import Job

@@ -12,10 +12,12 @@ from typing import Final
 from etcd_operator.cluster.observe import ObservedCluster
 from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
-from etcd_stateful.membership import authentication, issued, rollback
-from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import rollback
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
+from etcd_stateful.membership.tls import issued
+from etcd_stateful.membership.tls.certificates import UNUSABLE
+from etcd_stateful.membership.upkeep import authentication
 
 FIRST_POLL: Final = 0.05
 LAST_POLL: Final = 1.0

@@ -8,7 +8,6 @@ from typing import Any, Final
 from etcd_operator.kube.events import Severity
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
-from etcd_stateful.membership.accounts import Change, Disable, Enable, SetPassword
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -38,6 +37,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.membership.upkeep.accounts import Change, Disable, Enable, SetPassword
 from etcd_stateful.observed.objects import Live
 from etcd_stateful.records.bootstrap import Bootstrap
 

@@ -21,8 +21,8 @@ from etcd_operator.etcd.accounts import Accounts
 from etcd_operator.etcd.api import Endpoint, Etcd, Identity
 from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
-from etcd_stateful.membership import authentication
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.observed.members import EtcdView, MemberStatus
 from etcd_stateful.observed.pods import Pod, StartAnswer
 

@@ -31,9 +31,9 @@ from etcd_stateful.certificates import (
     issued,
     managed,
 )
-from etcd_stateful.membership import rotation, tls_switch
-from etcd_stateful.membership.certificates import provided_needs
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.tls import rotation, tls_switch
+from etcd_stateful.membership.tls.certificates import provided_needs
 from etcd_stateful.observed.certificates import Certificate, Certificates, Issued
 from etcd_stateful.observed.objects import Foreign
 

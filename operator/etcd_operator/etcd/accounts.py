@@ -17,7 +17,8 @@ from etcd_operator.etcd.api import Endpoint, Identity, Refused
 from etcd_operator.etcd.client import CHANGE_SECONDS, Ask, GrpcEtcd, call
 from etcd_operator.step_result import Outdated, StepResult
 from etcd_stateful.api.auth import Access, Permission
-from etcd_stateful.membership.accounts import (
+from etcd_stateful.membership.steps import ChangeAuth
+from etcd_stateful.membership.upkeep.accounts import (
     AddRole,
     AddUser,
     Change,
@@ -33,7 +34,6 @@ from etcd_stateful.membership.accounts import (
     RevokeRole,
     SetPassword,
 )
-from etcd_stateful.membership.steps import ChangeAuth
 
 _WRONG: Final = "invalid user ID or password"
 _HAS_NONE: Final = "no password user"

@@ -15,9 +15,9 @@ from typing import Final
 
 from etcd_operator.etcd.accounts import Accounts
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
-from etcd_stateful.membership import authentication
-from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.upkeep import authentication
+from etcd_stateful.membership.upkeep.accounts import AuthView
 
 log = logging.getLogger(__name__)
 

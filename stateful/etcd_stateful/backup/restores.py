@@ -11,7 +11,7 @@ was found, and the cluster is made from that, even if the EtcdBackup has changed
 If there is an EtcdCluster of that name:
 
     `spec.replace` names its ID -> the passes of the cluster restore it in place
-    (`membership/in_place.py`) -> their `status.restore` is reported here
+    (`membership/epochs/in_place.py`) -> their `status.restore` is reported here
 
 An existing cluster is touched only if the spec names its ID.
 """

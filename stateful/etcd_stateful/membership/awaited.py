@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roll, rollback, roster, version_first
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import roll, rollback, version_first
 from etcd_stateful.membership.steps import Step, Wait
 from etcd_stateful.observed.pods import Pod
 

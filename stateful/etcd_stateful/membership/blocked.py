@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etcd_stateful import naming
-from etcd_stateful.membership import survivor
-from etcd_stateful.membership.attempts import has_spent_ticket
+from etcd_stateful.membership.beginning.attempts import has_spent_ticket
+from etcd_stateful.membership.beginning.tickets import may_adopt
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
-from etcd_stateful.membership.tickets import may_adopt
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.start.ticket import Finding
 

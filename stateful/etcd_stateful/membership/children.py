@@ -18,8 +18,10 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership import bootstrap, budget, issued, replicas, version_first
+from etcd_stateful.membership.beginning import bootstrap
+from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
     IssueCertificate,
@@ -30,6 +32,7 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
     Wait,
 )
+from etcd_stateful.membership.tls import issued
 from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.put_off import CERTIFICATE
 

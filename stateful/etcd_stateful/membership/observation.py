@@ -16,7 +16,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.certificates import Role
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership.accounts import AuthView
+from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret

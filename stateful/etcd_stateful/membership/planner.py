@@ -15,42 +15,22 @@ from typing import Any, Final
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import (
-    alarms,
-    attempts,
-    authentication,
-    awaited,
-    blocked,
-    bootstrap,
-    certificates,
-    children,
+from etcd_stateful.membership import awaited, blocked, children, roster, stalled
+from etcd_stateful.membership.beginning import attempts, bootstrap, leftovers, tickets
+from etcd_stateful.membership.epochs import filling, in_place, quorum, recovery, restore
+from etcd_stateful.membership.members import (
     claim_expansion,
-    filling,
     grow,
-    in_place,
-    issued,
     learner,
-    leftovers,
-    links,
-    quorum,
-    recovery,
     replace,
     replicas,
-    restore,
-    roll,
-    rollback,
-    roster,
-    rotation,
     shrink,
-    space,
-    stalled,
-    tickets,
-    tls_switch,
-    upgrade,
-    version_first,
 )
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import roll, rollback, upgrade, version_first
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
+from etcd_stateful.membership.tls import certificates, issued, links, rotation, tls_switch
+from etcd_stateful.membership.upkeep import alarms, authentication, space
 from etcd_stateful.observed.objects import Foreign, Live
 
 Question = Callable[[Observation], Step | None]

@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import CertificateSpec
-from etcd_stateful.membership.accounts import Change
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.upkeep.accounts import Change
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.observed.pods import Pod

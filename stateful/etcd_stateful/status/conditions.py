@@ -17,11 +17,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.membership import claim_expansion, issued, links, rotation, tls_switch
-from etcd_stateful.membership.bootstrap import at_running_version
+from etcd_stateful.membership.beginning.bootstrap import at_running_version
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.membership.tls import issued, links, rotation, tls_switch
 from etcd_stateful.status.disruptions import drains_blocked
 from etcd_stateful.status.outcome import LONGEST_MESSAGE, Condition, Outcome, Truth
 from etcd_stateful.status.serving import expected, not_serving, serving

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from etcd_stateful.membership import budget, roll, roster
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import roll
 from etcd_stateful.status.outcome import Condition, Outcome
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import authentication, claim_expansion, upgrade
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import upgrade
 from etcd_stateful.membership.steps import Hold
+from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.status.conditions import all_conditions, as_stored
 from etcd_stateful.status.member_status import member_status
 from etcd_stateful.status.outcome import LONGEST_MESSAGE, Outcome

@@ -10,7 +10,7 @@ from typing import Any
 
 from etcd_stateful.backup.restores import DONE, FAILED, HELD, WORKING
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import in_place, in_place_request
+from etcd_stateful.membership.epochs import in_place, in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status.outcome import LONGEST_MESSAGE

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcd_stateful import naming
-from etcd_stateful.membership import replicas, roster
-from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.epochs.quorum import VOLUMES
+from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.quorum import VOLUMES
 from etcd_stateful.observed.pods import Pod
 
 

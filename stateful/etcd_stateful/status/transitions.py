@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from etcd_stateful.membership import in_place_request, replicas, roster, survivor, upgrade
-from etcd_stateful.membership.bootstrap import running_version
-from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.beginning.bootstrap import running_version
+from etcd_stateful.membership.epochs import in_place_request, survivor
+from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.rolling import upgrade
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.status.outcome import Condition, Outcome

@@ -15,8 +15,9 @@ from etcd_operator.etcd.accounts import GrpcAccounts
 from etcd_operator.etcd.api import Denied, Refused
 from etcd_operator.etcd.client import open_channel
 from etcd_operator.recover.gateway import Gateway, Unfinished
-from etcd_stateful.membership import authentication
-from etcd_stateful.membership.accounts import (
+from etcd_stateful.membership.steps import ChangeAuth, WriteBootstrap
+from etcd_stateful.membership.upkeep import authentication
+from etcd_stateful.membership.upkeep.accounts import (
     AddRole,
     AddUser,
     DeleteUser,
@@ -25,7 +26,6 @@ from etcd_stateful.membership.accounts import (
     GrantRole,
     SetPassword,
 )
-from etcd_stateful.membership.steps import ChangeAuth, WriteBootstrap
 from localkube.s3 import free_port
 
 pytestmark = pytest.mark.integration

@@ -15,9 +15,9 @@ from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import GrpcEtcd, plaintext
 from etcd_operator.step_result import Done, Uncertain
-from etcd_stateful.membership import space
-from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Leader, Voter
+from etcd_stateful.membership.upkeep import space
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.members import Alarm, MemberStatus
 
 pytestmark = pytest.mark.integration

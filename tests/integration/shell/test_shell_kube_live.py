@@ -244,7 +244,7 @@ async def test_a_forbidden_change_of_a_stateful_set_is_a_rejection(client, names
 
 
 async def test_an_applied_template_keeps_nothing_of_the_template_before(client, namespace):
-    """As an edit of version, size and pods has it (`membership/version_first.py`)."""
+    """As an edit of version, size and pods has it (`membership/rolling/version_first.py`)."""
 
     def manifest(name, replicas, **spec):
         cluster = parse_cluster(body(3, **spec))

@@ -5,7 +5,7 @@ Whether a reason is good is judged by the true state of the world, not by what t
 
 from __future__ import annotations
 
-from etcd_stateful.membership import replicas
+from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
 from etcd_stateful.versions import parse_version
 from model.world import goal_recovery, tables

@@ -12,15 +12,11 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import (
-    bootstrap,
-    planner,
-    replicas,
-    rollback,
-    upgrade,
-    version_first,
-)
+from etcd_stateful.membership import planner
+from etcd_stateful.membership.beginning import bootstrap
+from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.rolling import rollback, upgrade, version_first
 from etcd_stateful.membership.steps import Step
 from etcd_stateful.records.bootstrap import Bootstrap
 

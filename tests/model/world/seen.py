@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import stalled, survivor
+from etcd_stateful.membership import stalled
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Step

@@ -16,7 +16,7 @@ from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.tls import Level
-from etcd_stateful.membership.accounts import (
+from etcd_stateful.membership.upkeep.accounts import (
     AddUser,
     DeleteUser,
     Enable,

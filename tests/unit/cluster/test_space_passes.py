@@ -12,7 +12,7 @@ from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.kube.api import PODS
 from etcd_stateful import naming
 from etcd_stateful.manifests.backup_job import LABEL
-from etcd_stateful.membership.space import MIB
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.members import Alarm
 
 WASTEFUL = (1000 * MIB, 300 * MIB)

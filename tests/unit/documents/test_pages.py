@@ -151,8 +151,9 @@ def test_a_backup_as_large_as_the_quota_fits_on_each_declared_volume(body: dict[
 def reasons() -> set[str]:
     """The reasons of every step that waits for a human. Some are constants."""
     found: set[str] = set()
-    for path in ROOT.glob("stateful/etcd_stateful/membership/*.py"):
-        module = import_module(f"etcd_stateful.membership.{path.stem}")
+    for path in (CORE / "membership").rglob("*.py"):
+        name = path.relative_to(CORE.parent).with_suffix("")
+        module = import_module(".".join(name.parts))
         said = re.findall(r'\bHold\(\s*(?:"(\w+)"|(?:\w+\.)?([A-Z_]+)),', path.read_text())
         found |= {word or getattr(module, constant, "") for word, constant in said} - {""}
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from etcd_operator.etcd.accounts import AuthStatus, Tried
 from etcd_operator.etcd.api import Denied, Endpoint, NoAnswer, Refused
 from etcd_stateful.api.auth import ROOT, Permission
-from etcd_stateful.membership.accounts import (
+from etcd_stateful.membership.upkeep.accounts import (
     AddRole,
     AddUser,
     AuthView,

@@ -13,9 +13,9 @@ from space_world import full
 from views import seat, without_status
 from worlds import World, drive, formed, labels, until
 
-from etcd_stateful.membership import alarms
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Settled, Wait
+from etcd_stateful.membership.upkeep import alarms
 from etcd_stateful.observed.members import Alarm
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}

@@ -9,8 +9,12 @@ from fake_accounts import FakeAccounts
 from worlds import World, body, drive
 
 from etcd_stateful.api.auth import Permission
-from etcd_stateful.membership import authentication
-from etcd_stateful.membership.accounts import (
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.membership.tls.certificates import provided_needs
+from etcd_stateful.membership.upkeep import authentication
+from etcd_stateful.membership.upkeep.accounts import (
     AddRole,
     AddUser,
     DeleteUser,
@@ -21,10 +25,6 @@ from etcd_stateful.membership.accounts import (
     RevokePermission,
     SetPassword,
 )
-from etcd_stateful.membership.certificates import provided_needs
-from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.status.outcome import LONGEST_MESSAGE
 

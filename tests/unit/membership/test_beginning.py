@@ -10,7 +10,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.api.tls import Link
 from etcd_stateful.certificates import provided
-from etcd_stateful.membership import attempts, certificates
+from etcd_stateful.membership.beginning import attempts
 from etcd_stateful.membership.observation import recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -23,6 +23,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.membership.tls import certificates
 from etcd_stateful.observed.certificates import Certificates
 from etcd_stateful.records.member import MemberRecord
 

@@ -12,8 +12,8 @@ from worlds import World, body, drive, formed, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.manifests import volume_job
-from etcd_stateful.membership import budget
 from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled

@@ -9,11 +9,11 @@ import pytest
 from worlds import World, body, drive, is_write, labels, until
 
 from etcd_stateful.membership import planner
-from etcd_stateful.membership.certificates import provided_needs, starts_pods, unusable
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Hold, Settled, Step, WriteBootstrap
+from etcd_stateful.membership.tls.certificates import provided_needs, starts_pods, unusable
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.certificates import Certificate, Certificates
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}

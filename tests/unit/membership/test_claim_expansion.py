@@ -9,7 +9,7 @@ import pytest
 from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful.api.quantity import is_less
-from etcd_stateful.membership import claim_expansion
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ExpandClaim, Hold, MemberAddLearner, Settled, Step, Wait

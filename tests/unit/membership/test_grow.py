@@ -8,7 +8,7 @@ import pytest
 from views import seat, with_claim, with_pod, without_status
 from worlds import World, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import changes, grow
+from etcd_stateful.membership.members import changes, grow
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberAddLearner, Settled, Step, Wait

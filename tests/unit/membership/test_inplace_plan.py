@@ -19,8 +19,9 @@ from worlds import UID, Data, body, drive, is_write, labels, until
 from etcd_stateful import identity, naming
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.membership import in_place, in_place_request, replicas
+from etcd_stateful.membership.epochs import in_place, in_place_request
 from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,

@@ -12,7 +12,7 @@ from worlds import formed
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import trust_of
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import labels
+from etcd_stateful.membership.members import labels
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.certificates import Certificate, Certificates
 

@@ -17,7 +17,7 @@ from views import (
 )
 from worlds import World, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import learner
+from etcd_stateful.membership.members import learner
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberPromote, MemberRemove, Settled, Step, Wait

@@ -8,7 +8,7 @@ import pytest
 from views import with_claim, with_pod
 from worlds import Conflict, drive, formed, labels, until
 
-from etcd_stateful.membership import ledger
+from etcd_stateful.membership.beginning import ledger
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide

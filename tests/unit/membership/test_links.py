@@ -21,9 +21,9 @@ from etcd_stateful.api.tls import (
     dump_links,
     load_links,
 )
-from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled
+from etcd_stateful.membership.tls import links
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord

@@ -8,9 +8,9 @@ import pytest
 from views import TRIED_AGAIN, seat, with_claim, with_members, with_pod, with_status, without_status
 from worlds import World, drive, formed, until
 
-from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.members.loss import why_lost
+from etcd_stateful.membership.members.replace import remove_lost_voter
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.replace import remove_lost_voter
 from etcd_stateful.membership.steps import MemberRemove, Settled, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer

@@ -9,7 +9,7 @@ import pytest
 from views import with_pod
 from worlds import World, body, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import quorum, survivor
+from etcd_stateful.membership.epochs import quorum, survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.start.ticket import Finding

@@ -12,7 +12,8 @@ from worlds import OLDER, UID, drive, is_write, until
 from etcd_stateful import identity, naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.start_settings import epoch_in
-from etcd_stateful.membership import budget, in_place_request, quorum, survivor
+from etcd_stateful.membership.epochs import in_place_request, quorum, survivor
+from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait

@@ -12,7 +12,7 @@ from recovery_world import JOB, RecoveryWorld, formed, lost, recovery_in
 from worlds import UID, Conflict, drive, is_write, labels
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import survivor
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide

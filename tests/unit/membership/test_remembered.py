@@ -10,9 +10,9 @@ from views import with_pod
 from worlds import World, drive, formed, is_write, labels
 
 from etcd_stateful import naming
-from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import upgrade
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled
 from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version

@@ -9,7 +9,8 @@ from views import seat, with_claim, with_members, with_pod, without_status
 from worlds import OLD, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import changes, leftovers
+from etcd_stateful.membership.beginning import leftovers
+from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

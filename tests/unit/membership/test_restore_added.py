@@ -12,7 +12,7 @@ from restore_world import FIRST, LATER, RESTORE, RestoreWorld, backup, named, pl
 from worlds import body, drive, labels, until
 
 from etcd_stateful.backup.reference import Chosen
-from etcd_stateful.membership import attempts, bootstrap_source
+from etcd_stateful.membership.beginning import attempts, bootstrap_source
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Wait, WriteBootstrap
 

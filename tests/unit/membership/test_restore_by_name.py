@@ -12,7 +12,7 @@ from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, na
 from worlds import body, drive, is_write, labels
 
 from etcd_stateful.backup.reference import Chosen
-from etcd_stateful.membership import bootstrap_source
+from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.records import bootstrap as records

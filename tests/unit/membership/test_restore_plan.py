@@ -15,7 +15,7 @@ from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
-from etcd_stateful.membership import restore
+from etcd_stateful.membership.epochs import restore
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

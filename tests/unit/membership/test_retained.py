@@ -12,7 +12,7 @@ from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, unt
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RetainedClaims
-from etcd_stateful.membership import tickets
+from etcd_stateful.membership.beginning import tickets
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

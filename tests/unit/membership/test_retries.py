@@ -10,10 +10,10 @@ from views import with_pod
 from world_api import Json
 from worlds import World, body, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import retries
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.retries import AT_ONCE_SECONDS, LONGEST
+from etcd_stateful.membership.rolling import retries
+from etcd_stateful.membership.rolling.retries import AT_ONCE_SECONDS, LONGEST
 from etcd_stateful.membership.steps import DeletePod, MemberAddLearner, Settled, Wait
 
 HOUR = 3600

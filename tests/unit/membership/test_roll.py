@@ -10,8 +10,9 @@ from views import DOWN, TRIED_AGAIN, seat, with_claim, with_members, with_pod, w
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import changes, roll
+from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import roll
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import StartAnswer

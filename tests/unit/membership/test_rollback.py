@@ -10,9 +10,9 @@ from recovery_world import RecoveryWorld
 from views import DOWN, TRIED_AGAIN, with_pod, with_status, without_status
 from worlds import World, body, drive, is_write, labels, until
 
-from etcd_stateful.membership import rollback
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import rollback
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.versions import parse_version

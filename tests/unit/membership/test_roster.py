@@ -8,10 +8,11 @@ import pytest
 from views import seat, with_claim, with_members, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, until
 
-from etcd_stateful.membership import links, roster
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Hold, Wait
+from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.members import EtcdView, Member
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}

@@ -13,11 +13,9 @@ from world_certificates import OVERLAP, TURN, Authority, CertificateWorld
 from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
-from etcd_stateful.membership import certificates
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.rotation import KUBELET_SECONDS
 from etcd_stateful.membership.steps import (
     DeletePod,
     Hold,
@@ -26,6 +24,8 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
+from etcd_stateful.membership.tls import certificates
+from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.status.conditions import all_conditions
 from etcd_stateful.status.outcome import Outcome

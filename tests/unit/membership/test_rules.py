@@ -26,7 +26,8 @@ from worlds import (
 )
 
 from etcd_stateful import naming
-from etcd_stateful.membership import attempts, bootstrap, replicas, tickets
+from etcd_stateful.membership.beginning import attempts, bootstrap, tickets
+from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -8,8 +8,8 @@ import pytest
 from views import seat, with_pod, with_status, without_status
 from worlds import OLD, World, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import replicas
 from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -12,10 +12,10 @@ from worlds import Conflict, World, body, drive, labels, until
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.start_settings import quota_in
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership import space
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Hold, MoveLeader, Settled, Wait
+from etcd_stateful.membership.upkeep import space
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.members import Alarm
 
 WASTEFUL = (1000, 300)

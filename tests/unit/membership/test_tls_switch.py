@@ -16,12 +16,9 @@ from worlds import Conflict, Json, drive, is_write, labels
 
 from etcd_stateful.api.auth import Auth
 from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Link, Links
-from etcd_stateful.membership import tls_switch
-from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import (
     DeletePod,
     Hold,
@@ -34,6 +31,9 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.membership.tls import tls_switch
+from etcd_stateful.membership.upkeep.accounts import AuthView
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.observed.members import Alarm
 

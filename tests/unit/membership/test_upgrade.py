@@ -9,9 +9,9 @@ from views import TRIED_AGAIN, seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import rollback, upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import rollback, upgrade
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,

@@ -14,9 +14,10 @@ from views import DOWN, TRIED_AGAIN, with_pod, without_status
 from worlds import formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import tickets, version_first
+from etcd_stateful.membership.beginning import tickets
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import ApplyChild, DeletePod, Settled, Step, Wait
 
 OLD, PATCH, NEW = "3.6.14", "3.6.15", "3.7.3"

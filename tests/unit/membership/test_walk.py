@@ -17,7 +17,7 @@ import pytest
 from walking import Walking
 from worlds import World, body, drive
 
-from etcd_stateful.membership import ledger
+from etcd_stateful.membership.beginning import ledger
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")

@@ -11,7 +11,7 @@ import pytest
 from worlds import World, body, drive, formed, is_write, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.membership.bootstrap import at_running_version
+from etcd_stateful.membership.beginning.bootstrap import at_running_version
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, EtcdChange, Hold, Settled

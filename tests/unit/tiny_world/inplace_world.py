@@ -22,7 +22,7 @@ from worlds import World, body, drive, is_write
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
 from etcd_stateful.backup.reference import last_stored
-from etcd_stateful.membership import in_place_request
+from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

@@ -19,7 +19,7 @@ from world_rules import rule
 from worlds import Conflict, World, body, drive
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import survivor
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -14,7 +14,7 @@ from worlds import body
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import last_stored
-from etcd_stateful.membership import bootstrap_source
+from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket
 from etcd_stateful.observed.members import Member

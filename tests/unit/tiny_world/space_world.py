@@ -6,7 +6,7 @@ from typing import Any
 
 from worlds import World, formed
 
-from etcd_stateful.membership.space import MIB
+from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.members import Alarm
 
 QUOTA = 2048 * MIB

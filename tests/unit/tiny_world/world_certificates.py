@@ -18,10 +18,10 @@ from world_rules import rule
 
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import BACKDATED, CertificateSpec, managed, trust_of
-from etcd_stateful.membership import rotation
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.rotation import KUBELET_SECONDS
 from etcd_stateful.membership.steps import IssueCertificate, RotateAuthority, Step
+from etcd_stateful.membership.tls import rotation
+from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS
 from etcd_stateful.observed.certificates import Certificate, Certificates, Stage
 
 TURN = 10.0

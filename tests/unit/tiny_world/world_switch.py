@@ -15,8 +15,8 @@ from world_rules import rule
 from etcd_stateful.api.tls import Level, Levels
 from etcd_stateful.manifests.start_settings import levels_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership import links
 from etcd_stateful.membership.steps import IssueCertificate, Step
+from etcd_stateful.membership.tls import links
 
 ON = {"peer": "Managed", "client": "Managed"}
 OFF = {"peer": "Plaintext", "client": "Plaintext"}

@@ -9,9 +9,10 @@ from world_api import Json
 from world_etcd import Data, Etcd, minor
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import authentication, links
-from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.tls import links
+from etcd_stateful.membership.upkeep import authentication
+from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.members import EtcdView, MemberStatus
 from etcd_stateful.observed.objects import Claim, Secret
 from etcd_stateful.observed.pods import Pod, StartAnswer

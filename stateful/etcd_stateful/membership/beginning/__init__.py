@@ -1,0 +1,1 @@
+"""How a cluster begins, and what it begins with."""

@@ -1,0 +1,146 @@
+"""Rebuilds the bootstrap record when its Secret is lost: cluster ID, epoch and version.
+
+They are read from claims, pods, the StatefulSet, etcd's answers and the status. A lost Secret never
+leads to an empty cluster (I11), nor to another version than the members ran: the default version is
+applied only once, when a cluster begins (I9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from etcd_stateful import naming
+from etcd_stateful.identity import to_hex
+from etcd_stateful.manifests.start_settings import epoch_in
+from etcd_stateful.manifests.statefulset import begun_in, version_of
+from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.versions import Version, minor_of
+
+
+def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
+    """The record of the cluster as it was, as far as other objects still say."""
+    size, epoch = min(replicas.wanted(seen), naming.MAX_SIZE), _epoch(seen, cluster_id)
+    known = _version_in_objects(seen)
+    version = known or seen.last_version or seen.cluster.version
+    uid, links = seen.cluster.uid, seen.cluster.links
+    taken_on = records.adopted(uid, cluster_id, str(version), size, epoch=epoch, links=links)
+    return replace(
+        taken_on,
+        before=_version_before(seen, version),
+        untried=known is None,
+        begun=_begun(seen, epoch),
+    )
+
+
+def cluster_ids(seen: Observation) -> set[int]:
+    """The cluster IDs that claims and pods, etcd or the status remember. More than one: a split
+    brain."""
+    last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
+    held = {one for _, one in _on_record(seen)}
+    # Other claims may still be recorded for an earlier attempt than the one that formed.
+    known, begun = held & last or held, _not_ended(seen)
+    # The status may be older than a restore in place, which has begun another epoch.
+    outdated = not known & begun
+    return known | (begun if outdated else set()) | answering(seen) or last
+
+
+def _not_ended(seen: Observation) -> set[int]:
+    """The cluster IDs on our claims whose epoch has not ended, by what the StatefulSet's pods
+    expect."""
+    epoch = _expected_epoch(seen)
+    held = (claim.own_record for claim in seen.claims if not claim.deleting)
+    ours = (one for one in held if one and one.cluster_uid == seen.cluster.uid)
+    return {one.cluster_id for one in ours if epoch is not None and one.epoch >= epoch}
+
+
+def answering(seen: Observation) -> set[int]:
+    """The cluster IDs that etcd answers with, but for pods that have yet to be stopped.
+
+    Such a pod answers with the ID in its own member record. Its member is from before a recovery or
+    a restore, or from an earlier attempt.
+    """
+    said = {status.cluster_id for status in seen.statuses.values()}
+    strange = {
+        other for at, other in seen.strangers.items() if other != _recorded_cluster_id(seen, at)
+    }
+    return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
+
+
+def in_words(seen: Observation) -> str:
+    """Who says which cluster ID, for a message."""
+    said = [*_on_record(seen), *(("etcd", one) for one in sorted(answering(seen)))]
+    return ", ".join(f"{what} says {to_hex(one)}" for what, one in said)
+
+
+def _on_record(seen: Observation) -> Iterator[tuple[str, int]]:
+    """For each claim and pod with a member record: its name and the cluster ID recorded there."""
+    yield from ((f"claim {one.name}", one.record.cluster_id) for one in seen.claims if one.record)
+    yield from ((f"pod {one.name}", one.record.cluster_id) for one in seen.pods if one.record)
+
+
+def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
+    """Names of the pods whose etcd answers with one of these cluster IDs."""
+    served = {at: status.cluster_id for at, status in seen.statuses.items()}
+    said = {**seen.strangers, **served}
+    return [naming.pod(seen.cluster.name, at) for at in sorted(said) if said[at] in ids]
+
+
+def _recorded_cluster_id(seen: Observation, ordinal: int) -> int | None:
+    """The cluster ID in the member record of this ordinal's volume."""
+    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
+    record = claim.record if claim else pod.record if pod else None
+    return record.cluster_id if record else None
+
+
+def _epoch(seen: Observation, cluster_id: int) -> int:
+    """The highest epoch on the cluster's claims: a recovery has ended all lower ones."""
+    held = [claim.record for claim in seen.claims if claim.record]
+    epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
+    return max(epochs, default=records.FIRST_EPOCH)
+
+
+def _expected_epoch(seen: Observation) -> int | None:
+    """The epoch that pods of the live StatefulSet expect on their volumes; None if unknown."""
+    live = seen.stateful_set
+    return epoch_in(live["spec"]["template"]["spec"]) if live else None
+
+
+def _begun(seen: Observation, epoch: int) -> int:
+    """The epoch of the StatefulSet, if it is above that of the claims: a recovery has begun it, and
+    perhaps raised the epoch of a volume, whose claim would have been recorded after that. Once the
+    StatefulSet follows the rebuilt record, it still has a note of that epoch."""
+    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
+    begun = max(_expected_epoch(seen) or 0, noted)
+    return begun if begun > epoch else 0
+
+
+def _version_in_objects(seen: Observation) -> Version | None:
+    """The version of the StatefulSet, or else of the pods that have run etcd.
+
+    If those differ, it is the lowest minor, which all members can be brought to, and of its patches
+    the one that most pods run.
+    """
+    if seen.stateful_set and (live := version_of(seen.stateful_set)):
+        return live
+    ran = Counter(_have_run(seen))
+    return min(ran, key=lambda one: (minor_of(one), -ran[one], one), default=None)
+
+
+def _have_run(seen: Observation) -> list[Version]:
+    return [pod.made_for for pod in seen.pods if pod.etcd_started and pod.made_for]
+
+
+def _version_before(seen: Observation, now: Version) -> str:
+    """The version that an unfinished version change started from, which it may return to
+    (`upgrade`).
+
+    It is read from pods in which etcd has started, because etcd is not asked while there is no
+    record. If there are several, it is the one of another minor.
+    """
+    others = {version for version in _have_run(seen) if version != now}
+    return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))

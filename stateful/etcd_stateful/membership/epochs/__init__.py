@@ -1,0 +1,1 @@
+"""What ends an epoch and begins the next: a lost quorum, a recovery, a restore."""

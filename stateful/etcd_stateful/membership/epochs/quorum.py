@@ -1,0 +1,134 @@
+"""A formed cluster without a quorum: the operator explains it, and never does anything
+destructive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.members import budget, replicas
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import Hold, Step, Wait
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
+
+START_SECONDS: Final = 120.0
+"""From the creation of a pod, a single-member etcd leads itself within this time, image pull
+included."""
+
+VOLUMES: Final[Mapping[str, str]] = {
+    "no-data": "its volume is empty",
+    "foreign-data": "its volume holds other data",
+    "unreadable": "its volume cannot be read",
+    "damaged": "its log is damaged",
+}
+"""Why `start` waits, by what it found on the volume. With its ticket, a pod "is starting"."""
+
+
+def missing(seen: Observation) -> Step | None:
+    """Waits for members that may come back; holds if too many cannot."""
+    if seen.etcd is not None or not is_latched(seen):
+        return None
+    size = replicas.wanted(seen)
+    every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
+    without = [*_never_started(seen, every), *(seat for seat in every if _is_learner(seat))]
+    every, size = [seat for seat in every if seat not in without], size - len(without)
+    silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
+    lost = [seat for seat in every if is_lost(seat)]
+    words = "; ".join((*(_why(seat) for seat in silent), *_version_hint(seen)))
+    enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
+    if enough or _is_survivor_starting(seen, lost):
+        return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
+    return Hold(
+        "QuorumLost",
+        f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
+        f"Without one, no member is replaced. {survivor.ways_out(seen)}. {words}",
+    )
+
+
+def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
+    """The ordinals that never had a member, which therefore do not count as lost.
+
+    They wait with an empty volume and no member record. But a lost member's new claim looks the
+    same. So all of them count only if every ticket there was is recorded on some claim. Otherwise
+    only the highest count, as many as there are ordinals beyond the members that the disruption
+    budget allows for.
+    """
+    waiting = [seat for seat in every if seat.volume_is_empty and seat.record is None]
+    if _every_ticket_is_held(seen, every):
+        return waiting
+    most = budget.max_members(seen)
+    spare = len(every) - most if most else 0
+    return waiting[-spare:] if spare > 0 else []
+
+
+def _is_learner(seat: Seat) -> bool:
+    """Whether the member has no vote, by its own status. If it was promoted a moment ago, it may
+    not know yet; then the next leader tells it."""
+    return bool(seat.status and seat.status.learner)
+
+
+def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:
+    """Whether every member that ever had a ticket is recorded on some claim. Without first members
+    the ledger is incomplete: the cluster is older than its record."""
+    record = recorded(seen)
+    began = {one.member_id for one in record.members} | {member for member, _ in record.issued}
+    return bool(record.members) and began <= {one.record.member_id for one in every if one.record}
+
+
+def _version_hint(seen: Observation) -> Iterator[str]:
+    """What to do if the version of a rebuilt record is wrong."""
+    record = recorded(seen)
+    if record.untried:
+        yield (
+            f"etcd {record.version} is only assumed, as no record says which version wrote the "
+            "data: if members fail because of that, set spec.version to the version that they ran"
+        )
+
+
+def _is_seen_to_serve(every: list[Seat]) -> bool:
+    """Whether the kubelet sees a quorum: a pod is Ready only by a read that needs one. If only the
+    operator cannot reach it, or only for a moment, that is no proof of a loss."""
+    ready = (seat for seat in every if seat.pod and seat.pod.takes_traffic)
+    return any(seat.status is None or seat.status.leader_id for seat in ready)
+
+
+def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
+    """Whether this is the short time after a recovery in which its survivor, the only member, has
+    yet to answer and to lead itself.
+
+    Only the survivor's claim has a record then. It may last no longer than `START_SECONDS`,
+    because it looks the same when members that joined later have lost their claims.
+    """
+    epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
+    kept = [seat for seat in known if seat not in lost]
+    young = all(seat.pod is None or seat.pod.age < START_SECONDS for seat in kept)
+    return epoch > FIRST_EPOCH and bool(kept) and young and (kept == known or not seen.statuses)
+
+
+def is_lost(seat: Seat) -> bool:
+    """Whether the data of this ordinal is lost. Without a member list, only `start` and the claims
+    can prove it."""
+    claim, pod = seat.claim, seat.pod
+    if seat.durable and claim and (claim.phase == "Lost" or (pod and pod.node_gone)):
+        return True
+    return seat.found in ("no-data", "damaged")
+
+
+def _why(seat: Seat) -> str:
+    pod = seat.pod
+    if pod is None:
+        return f"{seat.name} has no pod"
+    if pod.deleting:
+        return f"{roster.stopping(pod)} is stopping"
+    if pod.trouble:
+        return f"{seat.name}: {pod.trouble}"
+    if seat.found:
+        words = VOLUMES.get(seat.found, "is starting")
+        detail = pod.answer.finding.detail if pod.answer else ""
+        return f"{seat.name}: {words} ({detail})" if detail else f"{seat.name}: {words}"
+    if seat.status is not None:
+        return f"{seat.name} runs without a leader"
+    return f"{seat.name} does not answer"

@@ -1,0 +1,289 @@
+"""Recovery from the loss of the quorum, which only the user can ask for (`spec.recovery`).
+
+    replicas 0 -> no pod left (or declared fenced) -> epoch + 1, the survivor on record
+    -> a Job runs its volume once as a cluster of one -> its claim is recorded with the new epoch
+    -> Job deleted -> the other members' claims deleted -> the survivor off the record
+    -> replicas back to normal: the survivor runs, new members are added beside it
+
+Until the epoch is raised, removing `spec.recovery` cancels everything. After that, no volume may
+run as it is, so the recovery is finished whatever the spec says. Only another survivor can still be
+named, by a `spec.recovery` with the new epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from etcd_stateful import naming
+from etcd_stateful.api.recovery import Recovery
+from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
+from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.beginning import bootstrap
+from etcd_stateful.membership.epochs import filling, in_place, survivor
+from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.rolling import rollback
+from etcd_stateful.membership.steps import (
+    CreateJob,
+    DeleteClaim,
+    DeleteJob,
+    DeletePod,
+    Hold,
+    RecordMember,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
+
+
+def carry_out(seen: Observation) -> Step | None:
+    """The next step of the recovery. Asked once the StatefulSet has no replicas, which is what
+    `replicas.wanted` says during a recovery."""
+    if recorded(seen).restoring or not survivor.halted(seen):
+        return None
+    if (asked := survivor.accepted(seen)) is not None:
+        return _stopped(seen, asked.fenced) or _discard_restored(seen) or _raise_epoch(seen, asked)
+    fenced = seen.cluster.recovery.fenced if seen.cluster.recovery else ()
+    return _stopped(seen, fenced) or _finish(seen)
+
+
+def decline(seen: Observation) -> Step | None:
+    """Notes on the record that a recovery was requested while a quorum answered, so that it does
+    not take effect when the quorum is lost later."""
+    if not is_latched(seen):
+        return None
+    record, asked = recorded(seen), survivor.requested(seen)
+    if record.declined and asked is None:
+        words = "spec.recovery was removed, so it can be set again"
+        return WriteBootstrap.of(seen, records.decline(record, declined=False), words)
+    if seen.etcd is None or asked is None or record.declined:
+        return None
+    if asked.cluster_id != record.cluster_id:
+        return None
+    words = "spec.recovery is declined, because a quorum answers"
+    return WriteBootstrap.of(seen, records.decline(record, declined=True), words)
+
+
+def refused(seen: Observation) -> Step | None:
+    """Says why the requested recovery is not carried out. Asked without a quorum."""
+    asked = survivor.requested(seen)
+    if asked is None or seen.etcd is not None:
+        return None
+    if why := survivor.why_not(seen, asked):
+        return Hold(
+            "RecoveryRefused",
+            f"spec.recovery is not carried out: {why}. {survivor.ways_out(seen)}",
+        )
+    names = ", ".join(survivor.still_serving(seen, asked))
+    words = f"{names} to be no longer Ready and to have no leader: a quorum may still serve"
+    return Wait(words, soon=True)
+
+
+def not_needed(seen: Observation) -> Step | None:
+    """Holds if a recovery is requested although a quorum answers. Asked last: nothing waits for
+    it."""
+    if seen.etcd is None or survivor.requested(seen) is None:
+        return None
+    return Hold(
+        "RecoveryNotNeeded",
+        "a quorum answers, so spec.recovery has no effect, now or later: remove it",
+    )
+
+
+def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
+    """Waits until no pod can use the volumes any more."""
+    for pod in seen.pods:
+        if pod.name in fenced and pod.deleting and pod.overdue:
+            why = "spec.recovery.fenced says that its node is off for good"
+            reason = f"pod {pod.name} is force-deleted: {why}"
+            return DeletePod.by_force(pod, reason)
+    if seen.pods:
+        return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
+    return _restore_stopped(seen) or _strangers_stopped(seen)
+
+
+def _restore_stopped(seen: Observation) -> Step | None:
+    """Deletes the Job of a restore in place, whose pod may never end. What it has restored is of no
+    use after the recovery."""
+    job = seen.job
+    if job is None or job.name != naming.restore_job(seen.cluster.name):
+        return None
+    return filling.delete_job(seen, "the recovery comes first")
+
+
+def _discard_restored(seen: Observation) -> Step | None:
+    """Deletes the volume of a restore in place, whose epoch the recovery is about to begin. If the
+    record was lost after that, its pod could run beside the survivor's."""
+    return in_place.discard_first_volume(seen, "the recovery begins its epoch, and comes first")
+
+
+def _strangers_stopped(seen: Observation) -> Step | None:
+    others = [name for name in seen.occupants if not _is_of_job(seen, name)]
+    if not others:
+        return None
+    return Wait(
+        f"pods {', '.join(others)} to stop, which are not of this StatefulSet (if the node of one "
+        "is off for good, delete the Node, or force-delete the pod)",
+        soon=True,
+    )
+
+
+def _stopping(pod: Pod) -> str:
+    if not pod.overdue:
+        return f"pod {pod.name}"
+    return (
+        f"pod {pod.name} ({pod.trouble or 'its node does not confirm that it has stopped'}; if its "
+        "node is off for good, list the pod in spec.recovery.fenced)"
+    )
+
+
+def _is_of_job(seen: Observation, name: str) -> bool:
+    return name.startswith(f"{naming.recovery_job(seen.cluster.name)}-")
+
+
+def _raise_epoch(seen: Observation, asked: Recovery) -> Step:
+    record = records.recovering(recorded(seen), asked.survivor)
+    return WriteBootstrap.of(
+        seen,
+        record,
+        f"epoch {record.epoch} begins with the data of {asked.survivor}; the recovery "
+        "cannot be cancelled from now on",
+        final=True,
+    )
+
+
+def _finish(seen: Observation) -> Step:
+    record = recorded(seen)
+    seat = roster.seat_named(seen, record.survivor)
+    claim = seat.claim if seat else None
+    if claim is None:
+        return _failed(seen, f"{record.survivor} has no claim")
+    if why := survivor.why_no_claim(seen, claim):
+        return _failed(seen, why)
+    if claim.record and claim.record.epoch == record.epoch:
+        return _clear_up(seen, claim)
+    return _run(seen, claim)
+
+
+def _run(seen: Observation, claim: Claim) -> Step:
+    """Runs the Job, but only after all pods of an earlier Job have stopped."""
+    job = seen.job
+    if job is None:
+        return _create(seen, claim)
+    if job.deleting:
+        return Wait(f"Job {job.name} to be gone", soon=True)
+    if (useless := _why_useless(seen, job)) is not None:
+        return useless
+    if job.state == "complete":
+        return _record(seen, claim)
+    if job.state == "failed":
+        return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
+    return Wait(_doing(seen, job), soon=True)
+
+
+def _doing(seen: Observation, job: Job) -> str:
+    words = f"Job {job.name} to make a cluster of one out of {job.survivor}"
+    if not job.trouble:
+        return words
+    other = f"If that cannot be mended, {_another(seen)}"
+    return ". ".join(filter(None, (f"{words}: {job.trouble}", rollback.why_not(seen), other)))
+
+
+def _another(seen: Observation) -> str:
+    return f"name another survivor in spec.recovery, with epoch {recorded(seen).epoch}"
+
+
+def _why_useless(seen: Observation, job: Job) -> Step | None:
+    """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
+    record = recorded(seen)
+    if job.stranger:
+        return filling.name_taken(job)
+    if (job.survivor, job.epoch) != (record.survivor, record.epoch):
+        return DeleteJob.of(job, f"Job {job.name} is deleted: it belongs to an earlier recovery")
+    edited = job.spec_hash != job_hash(bootstrap.at_running_version(seen))
+    if job.state != "complete" and (edited or job.unpullable):
+        why = "the spec has been edited" if edited else IMAGE_UNPULLABLE
+        return DeleteJob.of(job, f"Job {job.name} is recreated: {why}")
+    return None
+
+
+def _create(seen: Observation, claim: Claim) -> Step:
+    if step := filling.wait_for_occupants(seen):
+        return step
+    if claim.record is None:
+        return _failed(seen, f"claim {claim.name} has no record")
+    manifest = recovery_job(
+        bootstrap.at_running_version(seen),
+        recorded(seen),
+        claim.record.member_id,
+        operator_image=seen.operator_image,
+    )
+    name = naming.recovery_job(seen.cluster.name)
+    words = f"Job {name} makes a cluster of one out of {recorded(seen).survivor}"
+    return CreateJob(name, manifest, words)
+
+
+def _record(seen: Observation, claim: Claim) -> Step:
+    record = recorded(seen)
+    if claim.record is None:
+        return _failed(seen, f"claim {claim.name} has no record")
+    reason = f"claim {claim.name} is recorded with epoch {record.epoch}"
+    return RecordMember.of(claim, replace(claim.record, epoch=record.epoch), reason)
+
+
+def _clear_up(seen: Observation, kept: Claim) -> Step:
+    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
+        return step
+    if step := _discard_others(seen, kept):
+        return step
+    record, size = recorded(seen), _size(seen, kept)
+    words = f"{record.survivor} runs alone, and new members join it up to spec.size"
+    return WriteBootstrap.of(seen, records.recovered(record, size), words)
+
+
+def _size(seen: Observation, kept: Claim) -> int:
+    """How many pods there may be at first: none at a claim that is still being deleted, nor at that
+    of a restore in place, whose volume may be of the epoch that the recovery has begun."""
+    stop, restored = replicas.in_the_way(seen), recorded(seen).successor
+    ends = (seen.cluster.size, stop, restored.ordinal if restored else None)
+    return max(kept.ordinal + 1, min(end for end in ends if end is not None))
+
+
+def _discard_others(seen: Observation, kept: Claim) -> Step | None:
+    """Deletes the other members' claims. Something may keep one for ever, so only those below the
+    survivor are waited for: if the StatefulSet controller cannot create a pod, it creates none
+    above it."""
+    others = (claim for claim in seen.claims if claim.ordinal != kept.ordinal)
+    old = [claim for claim in others if _is_from_earlier_epoch(seen, claim)]
+    for claim in old:
+        if not claim.deleting:
+            reason = f"claim {claim.name} is deleted: its member ended with the recovery"
+            return DeleteClaim.of(claim, reason)
+    for claim in old:
+        if claim.ordinal < kept.ordinal:
+            return Wait(
+                f"claim {claim.name} to be gone: until then pod {recorded(seen).survivor} is not "
+                "created (if the claim stays, its finalizers say what keeps it)",
+                soon=True,
+            )
+    return None
+
+
+def _is_from_earlier_epoch(seen: Observation, claim: Claim) -> bool:
+    """Whether the claim's record is from an epoch that the user's recovery has ended (I6)."""
+    record = claim.own_record
+    return bool(record and survivor.is_ours(seen, claim) and record.epoch < recorded(seen).epoch)
+
+
+def _failed(seen: Observation, why: str) -> Hold:
+    record = recorded(seen)
+    again = "" if seen.job is None else f"delete Job {seen.job.name} to try again, or "
+    return Hold(
+        "RecoveryFailed",
+        f"the recovery with {record.survivor} cannot continue: {why}. The epoch is already raised "
+        f"to {record.epoch}, so no member can start: {again}{_another(seen)}",
+    )

@@ -1,0 +1,106 @@
+"""A new cluster that starts from a backup (`spec.bootstrap.restore`).
+
+    record with one first member, `restoring` -> no pod -> the claim of ordinal 0 is created
+    -> a Job fills it -> the claim is recorded -> Job deleted -> latched, `restoring` over
+    -> replicas as usual: ordinal 0 runs on its data, new members are added beside it
+
+The record is written first, and its IDs are computed from its token. So an operator that is killed
+at any point continues with the same cluster. After the latch the field has no effect: an emptied
+volume is then a lost member, never a reason to restore again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from etcd_stateful.api.source import Source, backup_in
+from etcd_stateful.api.stores import Store
+from etcd_stateful.membership.beginning import bootstrap_source, leftovers
+from etcd_stateful.membership.epochs import filling
+from etcd_stateful.membership.epochs.filling import Failed, Filling
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.membership.steps import (
+    Hold,
+    RecordMember,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord, member_record
+
+
+def carry_out(seen: Observation) -> Step | None:
+    """The next step of the restore. Asked once the StatefulSet has no replicas, which is what
+    `replicas.wanted` says during a restore."""
+    if not recorded(seen).restoring:
+        return None
+    if seen.pods:
+        names = ", ".join(pod.name for pod in seen.pods)
+        return Wait(f"pods {names} to stop before the backup is restored", soon=True)
+    if (source := seen.cluster.restore) is None:
+        return _failed(seen, "spec.bootstrap.restore was removed before it was done: put it back")
+    return _fill(seen, source)
+
+
+def _fill(seen: Observation, source: Source) -> Step:
+    claim = seen.claim(0)
+    if claim is None:
+        return filling.create_claim(seen, 0)
+    if step := _not_to_be_used(claim):
+        return step
+    if claim.record == _record_of(seen, claim):
+        return _clear_up(seen)
+    if step := _with_another_version(seen):
+        return step
+    if claim.record is not None:
+        return _failed(seen, f"claim {claim.name} holds another member's data")
+    return _run(seen, claim, source)
+
+
+def _not_to_be_used(claim: Claim) -> Step | None:
+    if claim.deleting:
+        return Wait(f"claim {claim.name} to be gone")
+    return leftovers.damaged_record(claim) if claim.damage else None
+
+
+def _with_another_version(seen: Observation) -> Step | None:
+    """Follows an edited `spec.version`. No member runs yet, so it may still be any version, and the
+    old one may be why the restore fails."""
+    record, wanted = recorded(seen), str(seen.cluster.version)
+    if not seen.cluster.version_declared or wanted == record.version:
+        return None
+    words = f"the backup is restored with etcd {wanted}, as spec.version was edited"
+    return WriteBootstrap.of(seen, replace(record, version=wanted, oldest=wanted), words)
+
+
+def _run(seen: Observation, claim: Claim, source: Source) -> Step:
+    store = bootstrap_source.location(seen, source)
+    if not isinstance(store, Store):
+        return store
+    step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, backup_in(source)))
+    if isinstance(step, Failed):
+        return _failed(seen, step.why)
+    words = f"claim {claim.name} holds the data of the backup"
+    return step or RecordMember.of(claim, _record_of(seen, claim), words)
+
+
+def _clear_up(seen: Observation) -> Step:
+    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
+        return step
+    record = records.restored(recorded(seen), seen.cluster.size)
+    words = "the backup is restored; its first member runs, and others join it"
+    return WriteBootstrap.of(seen, record, words, final=True)
+
+
+def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
+    record = recorded(seen)
+    return member_record(record, record.members[0].member_id, claim.uid)
+
+
+def _failed(seen: Observation, why: str) -> Hold:
+    again = (
+        "" if seen.job is None else f". Delete Job {seen.job.name} to try again, or edit the spec"
+    )
+    return Hold("RestoreFailed", f"spec.bootstrap.restore is not carried out: {why}{again}")

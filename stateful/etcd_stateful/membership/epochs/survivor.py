@@ -1,0 +1,265 @@
+"""Which member can be the survivor when the quorum is lost, and whether the user asked for it.
+
+Applied entries are committed, and committed entries are the same sequence on all members. So the
+member with the highest applied index has everything that the others have. The term does not count:
+a member without a leader may raise it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from etcd_stateful import naming
+from etcd_stateful.api.recovery import Recovery
+from etcd_stateful.identity import to_hex
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.epochs import in_place_request
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
+
+
+def requested(seen: Observation) -> Recovery | None:
+    """The recovery that the spec asks for, unless it was carried out already: then it names an
+    earlier epoch."""
+    asked = seen.cluster.recovery
+    if asked is None or not is_latched(seen) or asked.epoch < recorded(seen).epoch:
+        return None
+    return asked
+
+
+def accepted(seen: Observation) -> Recovery | None:
+    """The recovery that the spec asks for, if it may begin.
+
+    That the operator reaches no member does not prove that the quorum is lost: the kubelets must
+    not see one either (`still_serving`).
+    """
+    asked = requested(seen)
+    if asked is None or seen.etcd is not None or why_not(seen, asked) or still_serving(seen, asked):
+        return None
+    return asked
+
+
+def halted(seen: Observation) -> bool:
+    """Whether no pod of the cluster may run, because of a recovery or a restore."""
+    record = seen.bootstrap
+    if record is None or not record.latched:
+        return bool(record and record.restoring)
+    return bool(record.survivor) or in_place_request.halted(seen) or accepted(seen) is not None
+
+
+def needs_lookup(seen: Observation) -> bool:
+    """Whether the shell has to look up the Job and other pods that may use the volumes."""
+    record = seen.bootstrap
+    if record is None or not record.latched:
+        return bool(record and record.restoring)
+    if record.survivor or record.successor:
+        return True
+    asked = requested(seen)
+    return asked is not None and not why_not(seen, asked)
+
+
+def job_name(seen: Observation) -> str:
+    """The name of the recovery or restore Job to look up."""
+    record = seen.bootstrap
+    restores = record and not record.survivor and (record.restoring or record.successor)
+    name = seen.cluster.name
+    return naming.restore_job(name) if restores else naming.recovery_job(name)
+
+
+def why_not(seen: Observation, asked: Recovery) -> str:
+    """What is wrong with the requested recovery; empty if it may be carried out."""
+    if not seen.cluster.durable:
+        return (
+            "the data of this cluster is in emptyDir volumes and is lost with the pods, which a "
+            "recovery has to stop"
+        )
+    if why := _why_not_meant(seen, asked) or in_place_request.off_record(seen, asked.survivor):
+        return why
+    if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _answers(seen, pod)]:
+        return f"spec.recovery.fenced lists {', '.join(alive)}, but {', '.join(alive)} answers"
+    return _why_no_survivor(seen, asked.survivor, roster.seat_named(seen, asked.survivor))
+
+
+def _why_not_meant(seen: Observation, asked: Recovery) -> str:
+    """Why the request does not match this cluster, its epoch or this loss of quorum."""
+    record = recorded(seen)
+    if asked.cluster_id != record.cluster_id:
+        return (
+            f"it names cluster {to_hex(asked.cluster_id)}, but this one is "
+            f"{to_hex(record.cluster_id)} (status.clusterID)"
+        )
+    if asked.epoch != record.epoch:
+        return f"it names epoch {asked.epoch}, but status.epoch of the cluster is {record.epoch}"
+    if record.declined:
+        return (
+            "it was set while a quorum answered, so it does not count for this loss of the quorum: "
+            "remove it, and set it again if you still want it"
+        )
+    return ""
+
+
+def still_serving(seen: Observation, asked: Recovery) -> list[str]:
+    """Pods that may still be part of a quorum: Ready, or with a leader by their own status.
+
+    A pod that is stopping counts until it is gone. Fenced pods do not count: the user says that
+    their nodes are off.
+    """
+    pods = [pod for pod in seen.pods if pod.name not in asked.fenced]
+    return [pod.name for pod in pods if pod.ready or _leader(seen, pod.ordinal)]
+
+
+def _leader(seen: Observation, ordinal: int) -> int:
+    status = seen.statuses.get(ordinal)
+    return status.leader_id if status else 0
+
+
+def candidates(seen: Observation) -> list[Seat]:
+    """Members that can be the survivor, the one with the highest applied index first."""
+    usable = [seat for seat in roster.seats(seen) if not _why_no_survivor(seen, seat.name, seat)]
+    return sorted(usable, key=_order)
+
+
+def ways_out(seen: Observation) -> str:
+    """How the user can get the cluster back. The choice of a survivor is theirs: none is proposed,
+    but how far each candidate is."""
+    if not seen.cluster.durable:
+        return _with_empty_dir(seen)
+    usable = candidates(seen)
+    if not usable:
+        return _without_any_data(seen)
+    record = recorded(seen)
+    return (
+        "Give the lost members their volumes back; or restore a backup; or continue with the data "
+        "of one member, and lose what only others have: set spec.recovery (docs/recovery.md), with "
+        f'clusterID "{to_hex(record.cluster_id)}", epoch {record.epoch} and the survivor that you '
+        f"choose. {_choice(usable)}"
+    )
+
+
+def _with_empty_dir(seen: Observation) -> str:
+    """What to do if the data is in emptyDir volumes, which a recovery or restore cannot use."""
+    return (
+        f"{_still_running(seen)}Data in emptyDir volumes is not recovered: restore a backup into a "
+        "new cluster with claims, or delete the EtcdCluster and create it again to begin empty"
+    )
+
+
+def _still_running(seen: Observation) -> str:
+    """Which members still have data that goes with their pods; empty if none has."""
+    left = [seat for seat in roster.seats(seen) if seat.status]
+    if not left:
+        return ""
+    return (
+        f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
+        "in it makes a backup. "
+    )
+
+
+def _without_any_data(seen: Observation) -> str:
+    """What to do if no volume has data that could be recovered. If the Secret was lost too, the
+    claims' records do not show whether the cluster had formed. Only the user knows."""
+    ways, record = "bring a volume back, or restore a backup", recorded(seen)
+    if running := _still_running(seen):
+        return f"{running}No volume can be recovered: {ways}"
+    taken_on = record.attempt == 0 and not record.issued
+    empty = all(seat.volume_is_empty for seat in roster.seats(seen))
+    if not (taken_on and empty and seen.last_version is None):
+        return f"No member's data is left here: {ways}"
+    return (
+        "No member's data is left here, and nothing shows that there ever was any. If the cluster "
+        "has never served, delete the EtcdCluster and its claims, and create it again; otherwise "
+        f"{ways}"
+    )
+
+
+def _order(seat: Seat) -> tuple[int, int]:
+    """By applied index, highest first. Members that do not answer come last: theirs is unknown."""
+    return (-seat.status.applied_index if seat.status else 1, seat.ordinal)
+
+
+def _choice(usable: Sequence[Seat]) -> str:
+    """How far each candidate is, for the user to choose by."""
+    said = ", ".join(_progress(seat) for seat in usable)
+    if any(seat.status is None for seat in usable) and len(usable) > 1:
+        return f"Of {said}, start those that do not answer first: one of them may have more"
+    return f"{said}: the highest index has all that the others have" if len(usable) > 1 else said
+
+
+def _progress(seat: Seat) -> str:
+    """The term is left out: without a quorum it may rise at every election timeout, and each other
+    message is a write of the status and an Event."""
+    if seat.status is None:
+        return f"{seat.name} (does not answer)"
+    return f"{seat.name} (index {seat.status.applied_index})"
+
+
+def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:
+    claim = seat.claim if seat else None
+    if seat is None or claim is None:
+        return f"{name} has no claim"
+    if why := why_no_claim(seen, claim) or _why_anothers(seen, seat):
+        return why
+    if seat.found in ("no-data", "damaged"):
+        return f"the volume of {name} holds no usable data"
+    if seat.status and seat.status.learner:
+        return f"{name} is a learner, and etcd cannot make a cluster of one out of a learner"
+    return f"the node that the volume of {name} lies on is gone" if _node_gone(seat) else ""
+
+
+def _why_anothers(seen: Observation, seat: Seat) -> str:
+    """Why the data on the volume is not, or not yet, this member's; empty if it is.
+
+    That is so if etcd's log is another member's, or if the marker names another cluster: the claim
+    is recorded before the pod has its ticket to adopt the data, and the Job goes by the marker. A
+    marker of another epoch alone does not say so: it may be from a recovery that is no longer on
+    record.
+    """
+    if seat.found != "foreign-data" or seat.pod is None or seat.pod.answer is None:
+        return ""
+    finding, record = seat.pod.answer.finding, seat.record
+    held = (record.member_id, record.cluster_id) if record else None
+    if finding.member_id is not None and (finding.member_id, finding.cluster_id) != held:
+        return f"the volume of {seat.name} holds the data of another member"
+    if finding.cluster_uid in (None, seen.cluster.uid):
+        return ""
+    return (
+        f"{seat.name} has not adopted its data from cluster {finding.cluster_uid} yet "
+        "(spec.retainedClaims.adopt)"
+    )
+
+
+def why_no_claim(seen: Observation, claim: Claim) -> str:
+    """Why the volume of a claim cannot be used, as far as its record tells."""
+    record = claim.record
+    if claim.damage or record is None:
+        return f"claim {claim.name} does not say whose data it holds"
+    if claim.deleting or claim.phase == "Lost":
+        return f"the volume of claim {claim.name} is lost"
+    if record.claim_uid != claim.uid:
+        return f"claim {claim.name} was restored or cloned"
+    if not is_ours(seen, claim):
+        return f"claim {claim.name} holds data of another cluster"
+    newest = max(one.record.epoch for one in seen.claims if one.record and is_ours(seen, one))
+    if record.epoch < newest:
+        return f"claim {claim.name} is of epoch {record.epoch}, but others are of {newest}"
+    return ""
+
+
+def is_ours(seen: Observation, claim: Claim) -> bool:
+    """Whether the claim is recorded to hold data of this very cluster."""
+    record = claim.record
+    return bool(
+        record
+        and record.cluster_uid == seen.cluster.uid
+        and record.cluster_id == recorded(seen).cluster_id
+    )
+
+
+def _answers(seen: Observation, pod: Pod) -> bool:
+    return pod.answer is not None or pod.ordinal in seen.statuses
+
+
+def _node_gone(seat: Seat) -> bool:
+    return bool(seat.pod and seat.pod.node_gone)

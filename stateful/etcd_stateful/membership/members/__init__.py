@@ -1,0 +1,1 @@
+"""Members, one at a time: added, promoted, replaced, removed."""

@@ -1,0 +1,38 @@
+"""What is noted on pods that serve: the member ID, and what etcd was started to trust.
+
+etcd's logs, alarms and etcdctl name a member only by its ID, so each pod has that ID as a label.
+The label also makes the pod ready sooner: when a pod changes, the kubelet runs its readiness probe
+at once and not at the next period (1.36.3, `UpdatePodStatus` of its prober).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from etcd_stateful.api.tls import Trust
+from etcd_stateful.identity import to_hex
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.tls import trusted
+from etcd_stateful.observed.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The label with the member ID, and the annotation with what the pod's mounts do not tell."""
+
+    member: str
+    trust: Trust
+
+
+def due(seen: Observation) -> list[tuple[Pod, Note]]:
+    """Pods of serving voters whose note is missing or wrong, each with the note."""
+    if seen.cluster.paused or seen.cluster.deleting:
+        return []
+    return [
+        (pod, note)
+        for seat in roster.voters(seen)
+        if seat.serves and (pod := seat.pod) and seat.member
+        if (note := Note(to_hex(seat.member.member_id), trusted.noted(seen, pod)))
+        != Note(pod.labelled, pod.noted_trust)
+    ]

@@ -1,0 +1,94 @@
+"""How many replicas the StatefulSet must have: one rule for all operations.
+
+The member list decides, if there is one. The number is recorded before the StatefulSet changes;
+while etcd does not answer, the record decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from etcd_stateful import naming
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.membership.steps import Step, WriteBootstrap
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records.bootstrap import Bootstrap
+
+
+def wanted(seen: Observation) -> int:
+    """The replicas that the StatefulSet must have, never fewer than there are members or their
+    volumes.
+
+    The number is lowered only by the member list (I5), or to zero for a recovery or restore that
+    the user asked for. It is raised for a larger `spec.size` only by the member list as well.
+    """
+    if survivor.halted(seen):
+        return 0
+    if (listed := _by_list(seen)) is not None:
+        return listed
+    record = seen.bootstrap
+    begun = on_record(record) if record else 0
+    if record and record.latched and seen.stateful_set is not None:
+        # Claims do not count: they may belong to members that a shrink has just removed.
+        return max(seen.replicas, begun)
+    return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
+
+
+def record(seen: Observation) -> Step | None:
+    """Records the number of ordinals before the StatefulSet changes. If there is no member list,
+    and the StatefulSet was deleted or scaled by hand, only the record has it."""
+    record, listed = recorded(seen), _by_list(seen)
+    if listed in (None, on_record(record)) or survivor.halted(seen):
+        return None
+    reason = f"the cluster should have {listed} members now"
+    return WriteBootstrap.of(seen, replace(record, size=listed), reason)
+
+
+def _by_list(seen: Observation) -> int | None:
+    """The replicas by the member list; None without a list of the recorded cluster."""
+    record = seen.bootstrap
+    if not (record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id):
+        return None
+    used = max((one + 1 for one in roster.listed_ordinals(seen)), default=0)
+    stop = in_the_way(seen)
+    size = max(used, seen.cluster.size if stop is None else min(seen.cluster.size, stop))
+    # The cluster does not grow while the next ordinal is used for a restore in place.
+    return min(size, record.successor.ordinal) if record.successor else size
+
+
+def in_the_way(seen: Observation) -> int | None:
+    """The lowest ordinal beyond the replicas whose old claim is still being deleted. The cluster
+    does not grow to it meanwhile: the StatefulSet controller creates no pod there, fails, backs off
+    and neglects other pods. Something may keep the claim for ever, so nothing else waits for it."""
+    if seen.stateful_set is None:
+        return None
+    beyond = (one for one in seen.claims if one.deleting and one.ordinal >= seen.replicas)
+    return min((one.ordinal for one in beyond if seen.pod(one.ordinal) is None), default=None)
+
+
+def on_record(record: Bootstrap) -> int:
+    """The number of ordinals on record, also while no pod may run."""
+    return record.size or len(record.members)
+
+
+def _owned(seen: Observation, begun: Bootstrap | None) -> list[int]:
+    """For each recorded claim of this cluster: how many replicas its ordinal requires. Claims that
+    an adoption has not come to name other clusters, and count if they are of the same etcd
+    cluster."""
+    ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt}
+    held = [(claim, claim.record) for claim in seen.claims if claim.record]
+    ids = {record.cluster_id for _, record in held if record.cluster_uid in ours}
+    return [
+        claim.ordinal + 1
+        for claim, record in held
+        if record.cluster_id in ids and claim.ordinal < naming.MAX_SIZE
+        if not _is_successors(begun, claim)
+    ]
+
+
+def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
+    """Whether the claim belongs to the successor of a restore in place. It is no member's claim
+    until the successor takes over."""
+    return bool(record and record.successor and record.successor.ordinal == claim.ordinal)

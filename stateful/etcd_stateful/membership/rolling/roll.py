@@ -1,0 +1,173 @@
+"""Rolling restart: recreates pods whose template is outdated.
+
+The StatefulSet controller restarts no pod by itself (OnDelete). If a pod is deleted, it recreates
+it with the newest template. Pods that do not serve are deleted first, even without a quorum: the
+new spec may fix what keeps them from serving. Then the others follow, one at a time while all
+others serve. The leader is the last, after it has handed over its leadership (I8).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch
+from etcd_stateful.membership.members import changes
+from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import retries, rollback, version_first
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+from etcd_stateful.observed.pods import Pod
+
+SPARING: Final = 3
+"""The smallest number of members that still has a quorum without one of them."""
+
+CRASH_SECONDS: Final = 30.0
+"""How long etcd may keep failing in a pod before the pod is recreated, so that `start` checks its
+volume."""
+
+
+def restart_unready(seen: Observation) -> Step | None:
+    """Restarts an outdated pod that is not ready and whose etcd does not answer; with an emptyDir,
+    only if etcd has not started in it.
+
+    A pod whose etcd answers is kept, even if it has no leader: without a quorum, it may be the last
+    good member. And if the network separates the operator from all pods, no etcd seems to answer.
+    So pods in which etcd may run are restarted one by one, each when the one before is back (I8).
+    """
+    for seat in roster.seats(seen):
+        pod = seat.pod
+        if pod is None or pod.ready or seat.status is not None:
+            continue
+        if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
+            continue
+        if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
+            continue
+        if (
+            pod.etcd_started
+            and is_latched(seen)
+            and rollback.is_unsafe_downgrade(seen, pod.made_for)
+        ):
+            continue  # the older etcd might find data that it cannot read (I9)
+        if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):
+            continue  # it may be silent only for a moment
+        if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
+            return _restart(pod, "it does not serve, and its template is outdated")
+    return None
+
+
+def _quorum_may_need(seen: Observation, seat: Seat) -> bool:
+    """Whether the quorum that answers may need this member (I1).
+
+    Unknown voters count for the size of the quorum, but not as serving: the operator never queries
+    them. Two voters always need each other, so with two, one other serving voter is enough.
+    """
+    others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal and one.serves]
+    strange = [member for member in roster.unknown_members(seen) if not member.learner]
+    listed = len(roster.voters(seen)) + len(strange)
+    return len(others) < (roster.quorum(listed) if listed >= SPARING else 1)
+
+
+def _another_is_away(seen: Observation, seat: Seat) -> bool:
+    """Whether another pod was restarted a moment ago, by anyone, and is not up again.
+
+    A pod that fails, or whose node does not confirm that it has stopped, does not count.
+    """
+    others = [seen.pod(one) for one in range(seen.replicas) if one != seat.ordinal]
+    return any(pod is None or _is_on_its_way(pod) for pod in others)
+
+
+def _is_on_its_way(pod: Pod) -> bool:
+    if pod.deleting:
+        return not pod.overdue
+    is_up = pod.etcd_started or pod.answer is not None
+    return not is_up and not pod.is_stuck and pod.age < CRASH_SECONDS
+
+
+def next_pod(seen: Observation) -> Step | None:
+    """Restarts the next outdated pod. Asked when all members serve."""
+    outdated = [
+        seat
+        for seat in roster.voters(seen)
+        if seat.pod and _is_outdated(seen, seat.pod) and _may_go(seat, seat.pod)
+    ]
+    if seen.etcd is None or not outdated:
+        return None
+    return _in_turn(seen, max(outdated, key=lambda seat: (not seat.leads, seat.ordinal)))
+
+
+def _in_turn(seen: Observation, seat: Seat) -> Step | None:
+    voters = roster.voters(seen)
+    others = [one for one in voters if one.serves and one.ordinal != seat.ordinal]
+    few = seen.cluster.size < SPARING
+    if not seat.durable and few:
+        return Hold(
+            "RestartNeedsMembers",
+            f"pod {seat.name} is to be restarted for a change of the spec, and its data is in an "
+            "emptyDir: with fewer than three members it would be lost. Set spec.size to 3",
+        )
+    if not few and not roster.is_quorum(others, voters):
+        return Wait(f"a quorum to serve without {seat.name}", soon=True)
+    if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
+        return step
+    outage = "; with fewer than three members, clients are not served meanwhile" if few else ""
+    return _restart(seat.pod, f"its template is outdated{outage}") if seat.pod else None
+
+
+def recreate_crashing(seen: Observation) -> Step | None:
+    """Recreates a pod in which etcd keeps failing, so that `start` checks the volume. The init
+    container does not run again when only etcd's container restarts."""
+    if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):
+        return None
+    for seat in roster.seats(seen):
+        pod = seat.pod
+        meant = seat.is_voter or not is_latched(seen)
+        if meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod):
+            return _restart(pod, "etcd keeps failing in it")
+    return None
+
+
+def _keeps_failing(seen: Observation, pod: Pod) -> bool:
+    """Whether etcd keeps failing for an unknown reason. If its data is damaged, its log says so."""
+    patience = max(CRASH_SECONDS, retries.pause(seen, "Degraded"))
+    return pod.crashing and not pod.damage and pod.age > patience
+
+
+def is_complete(seen: Observation) -> bool:
+    """Whether no pod is outdated, and the StatefulSet controller has seen the newest template."""
+    return seen.is_settled_revision and not any(_is_outdated(seen, pod) for pod in seen.pods)
+
+
+def unobserved_edit(seen: Observation) -> Step | None:
+    """Waits until the StatefulSet controller has seen the last edit: which pods are outdated is
+    unknown before. Asked last."""
+    if seen.stateful_set is None or seen.is_settled_revision:
+        return None
+    return Wait(f"the controller of StatefulSet {seen.cluster.name} to observe its latest template")
+
+
+def _is_outdated(seen: Observation, pod: Pod) -> bool:
+    """Whether the pod is of an older revision, and also of another spec or epoch. The revision
+    alone does not count: a new release of the operator that renders the same spec differently must
+    not restart the pods of all clusters."""
+    if pod.name not in seen.outdated:
+        return False
+    edited = pod.spec_hash != version_first.template_hash(seen)
+    return edited or is_of_past_epoch(seen, pod)
+
+
+def _lacks_start(seen: Observation, pod: Pod) -> bool:
+    """Whether the operator image of this pod cannot be pulled, and the newest template may name
+    another one. A pod of the newest template is left waiting, and so is one with a member record:
+    it had its ticket."""
+    return pod.start_missing and pod.name in seen.outdated and pod.record is None
+
+
+def _may_go(seat: Seat, pod: Pod) -> bool:
+    """Whether the pod may be deleted: not if it is being deleted already, nor if its claim is: the
+    new pod would use the same claim."""
+    return not pod.deleting and not (seat.claim and seat.claim.deleting)
+
+
+def _restart(pod: Pod, why: str) -> DeletePod:
+    return DeletePod.of(pod, f"pod {pod.name} is restarted: {why}")

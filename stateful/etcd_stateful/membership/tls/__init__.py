@@ -1,0 +1,1 @@
+"""A cluster's links: their certificates and authorities, and whether they have TLS."""

@@ -1,0 +1,265 @@
+"""Certificates: created before the pods that need them, and renewed while they run.
+
+    managed     authority -> certificates that pods mount, each in its own Secret -> StatefulSet
+                -> client certificates of the operator and of applications
+                each certificate is reissued after two thirds of its lifetime, or when its
+                authority is rotated (`rotation`); etcd reloads it by itself
+    provided    checked; while one is missing or unusable, no pod is started or restarted
+
+An authority is created only while no running member trusts another one, and it signs only if all
+running members trust it (`trusted`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.tls import Links
+from etcd_stateful.certificates import CertificateSpec, Role, managed, provided, renewed_at
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.beginning import attempts
+from etcd_stateful.membership.epochs import in_place_request
+from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    DeletePod,
+    Hold,
+    IssueCertificate,
+    MemberAddLearner,
+    PushTicket,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+from etcd_stateful.membership.tls import rotation, trusted
+from etcd_stateful.observed.certificates import Certificate, Certificates
+from etcd_stateful.observed.put_off import CERTIFICATE
+
+UNUSABLE: Final = "CertificatesUnusable"
+
+_MOUNTED: Final[tuple[Role, ...]] = ("authority", "peer", "server")
+_SHOWN: Final[tuple[Role, ...]] = ("operator", "application")
+
+
+def of_members(seen: Observation) -> Step | None:
+    """The certificates that pods mount. Asked before the StatefulSet: a pod without its Secret
+    would wait for the kubelet's next retry."""
+    known = seen.certificates
+    if known is None:
+        return None
+    return _before_the_latch(seen) or _due(seen, known, _MOUNTED)
+
+
+def of_clients(seen: Observation) -> Step | None:
+    """The client certificates. Asked while pods start: nobody needs them before etcd runs."""
+    return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
+
+
+def provided_needs(seen: Observation) -> tuple[CertificateSpec, ...]:
+    """The certificates that the user has to provide. They must cover every ordinal that is
+    declared, listed or running, also while the cluster shrinks."""
+    used = [*(pod.ordinal for pod in seen.pods), *roster.listed_ordinals(seen)]
+    used += in_place_request.successor_ordinals(seen)
+    members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
+    return provided(seen.cluster, min(members, naming.MAX_SIZE))
+
+
+def unusable(seen: Observation) -> Hold | None:
+    """Holds for problems of user-provided certificates. A pod that restarts with them might not
+    come back, so no pod is started or restarted. Running members go on, and so does everything
+    else."""
+    said = problems_of_provided(seen)
+    if not said:
+        return None
+    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is fixed")
+
+
+def problems_of_provided(seen: Observation) -> list[str]:
+    """What is wrong with user-provided certificates, one entry for each Secret."""
+    if seen.certificates is None or seen.cluster.deleting:
+        return []
+    said = []
+    for need in provided_needs(seen):
+        found = seen.certificate(need.secret, need.role)
+        if found is None:
+            said.append(f"Secret {need.secret}, which {need.field} names, does not exist")
+        elif found.problem:
+            said.append(f"Secret {need.secret}, which {need.field} names: {found.problem}")
+    return said
+
+
+def starts_pods(seen: Observation, step: Step) -> bool:
+    """Whether the step starts or stops pods, or changes the version, so that pods would restart."""
+    match step:
+        case ApplyChild(kind="StatefulSet", manifest=manifest):
+            spec: dict[str, int] = manifest["spec"]  # type: ignore[assignment]
+            return not 0 < spec["replicas"] <= seen.replicas
+        case WriteBootstrap(final=final, record=record):
+            return final and not _turns_back(seen, record.links)
+        case _:
+            return isinstance(step, CreateJob | DeletePod | MemberAddLearner | PushTicket)
+
+
+def _turns_back(seen: Observation, following: Links) -> bool:
+    """Whether the links change towards plaintext, which needs fewer certificates."""
+    has = seen.cluster.links
+    return (following.peer.level, following.client.level) < (has.peer.level, has.client.level)
+
+
+def combine(held: Hold, step: Step) -> Step:
+    """The hold for certificates in place of a wait, and before another hold: unusable certificates
+    may be the cause. A write goes first."""
+    match step:
+        case Wait() | Settled():
+            return held
+        case Hold(reason=reason, message=message) if reason != UNUSABLE:
+            return replace(held, message=f"{held.message}. Also, {reason}: {message}")
+        case _:
+            return step
+
+
+def _before_the_latch(seen: Observation) -> Hold | None:
+    held = None if is_latched(seen) else unusable(seen)
+    edited = attempts.describe_late_edits(seen) if held else ""
+    return replace(held, message=f"{held.message}. {edited}") if held and edited else held
+
+
+def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:
+    for need in managed(seen.cluster):
+        if need.role not in roles or is_left_alone(seen, need):
+            continue
+        found = seen.certificate(need.secret, need.role)
+        if need.role == "authority":
+            if found is None or found.problem:
+                if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):
+                    continue
+                return _issue(seen, need, found, why_issued(found))
+        elif _why_lost(seen, _authority_of(seen, need)):
+            continue  # the authority cannot sign, or not everybody would trust it
+        elif reason := _why_due(need, found, known):
+            return _issue(seen, need, found, reason)
+    return None
+
+
+def _authority_of(seen: Observation, need: CertificateSpec) -> CertificateSpec:
+    """The authority that signs this certificate."""
+    return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
+
+
+def _why_lost(seen: Observation, above: CertificateSpec) -> str:
+    """Why the managed authority cannot sign; empty if it can."""
+    found = seen.certificate(above.secret, above.role)
+    if found is None:
+        return "cannot be used: it does not exist"
+    if found.problem:
+        return f"cannot be used: {found.problem}"
+    if not trusted.may_sign(seen, above, found):
+        return "is not used: running members do not trust what it holds"
+    return ""
+
+
+def is_left_alone(seen: Observation, need: CertificateSpec) -> bool:
+    """Whether its Secret is left alone for now: it has another owner, or a write has just
+    failed."""
+    taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
+    return taken or (CERTIFICATE, need.secret) in seen.put_off
+
+
+def _why_due(need: CertificateSpec, found: Certificate | None, known: Certificates) -> str:
+    """Why a certificate is issued or reissued; empty if it need not be."""
+    authority = known.secrets[need.signed_by]["authority"]
+    if found is None or found.problem:
+        return why_issued(found)
+    if why := _why_outdated(need, found, authority):
+        return f"is reissued: {why}"
+    if known.now >= renewed_at(found.begins, found.ends):
+        return "is renewed: two thirds of its lifetime are over"
+    return ""
+
+
+def why_issued(found: Certificate | None) -> str:
+    """Why a certificate is issued: there is none, or it is unusable."""
+    return f"is reissued: {found.problem}" if found else "is issued: there was none"
+
+
+def _why_outdated(need: CertificateSpec, found: Certificate, authority: Certificate) -> str:
+    """How the certificate differs from what its authority's Secret asks for; empty if it does
+    not."""
+    if found.authority != authority.authority:
+        return "another authority has signed it"
+    if set(found.trusts) != set(authority.trusts):
+        return "other authorities are to be trusted"
+    if need.role in _MOUNTED and rotation.is_pinned(authority) and not found.pinned:
+        return "the file that pods mount is missing"
+    if need.role == "operator" and found.subject != need.subject:
+        return f"its common name must be {need.subject}"
+    return ""
+
+
+def _issue(
+    seen: Observation, need: CertificateSpec, found: Certificate | None, reason: str
+) -> IssueCertificate:
+    version = found.resource_version if found else ""
+    words = f"certificate in Secret {need.secret} {reason}"
+    if need.role == "authority":
+        return IssueCertificate(need, version, words, generation=_first_generation(seen, need))
+    above = _authority_of(seen, need)
+    authority = seen.certificate(above.secret, above.role)
+    digest = authority.authority if authority else ""
+    return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
+
+
+def _first_generation(seen: Observation, need: CertificateSpec) -> int:
+    """The generation of an authority that has none before it in its Secret. It is not the first of
+    its link if the template mounts a file that only a rotation introduces: such a file has to come
+    with its certificates too."""
+    rotated = rotation.rendered(seen).of(rotation.link_of(seen, need))
+    return max(2 if rotated else 1, rotation.requested_generation(seen, need.secret))
+
+
+def trusted_by_pods(seen: Observation, need: CertificateSpec) -> frozenset[str]:
+    """The trust bundles that pods were started with, and that of the present template."""
+    every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
+    said = {one.of("peer" if need.role == "peer" else "client") for one in every}
+    return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
+
+
+def no_client_certificate(seen: Observation) -> Step | None:
+    """Holds if members seem silent only because the operator has no usable client certificate, and
+    cannot issue one because its authority is lost."""
+    if seen.certificates is None:
+        return None
+    own = [need for need in managed(seen.cluster) if need.role == "operator"]
+    held = [seen.certificate(need.secret, need.role) for need in own]
+    lacks = any(found is None or found.problem for found in held)
+    return authority_lost(seen) if lacks else None
+
+
+def authority_lost(seen: Observation) -> Step | None:
+    """Holds if a managed authority is lost. Asked last: certificates that it has signed stay
+    valid."""
+    for need in managed(seen.cluster) if seen.certificates else ():
+        if need.role == "authority" and (why := _why_lost(seen, need)):
+            return Hold(
+                "AuthorityLost",
+                f"Secret {need.secret}, with the authority that signed the members' certificates, "
+                f"{why}. {_without(seen, need)}. Restore the Secret's content",
+            )
+    return None
+
+
+def _without(seen: Observation, above: CertificateSpec) -> str:
+    """What follows while this authority cannot sign."""
+    lacking = [
+        f"Secret {need.secret} ({found.problem if found else 'it does not exist'})"
+        for need in managed(seen.cluster)
+        if need.signed_by == above.secret
+        and ((found := seen.certificate(need.secret, need.role)) is None or found.problem)
+    ]
+    if lacking:
+        return f"Until then these cannot be replaced: {', '.join(lacking)}"
+    return "The cluster works until those expire, see status.certificates"

@@ -1,0 +1,1 @@
+"""What etcd needs besides members: alarms, space, users."""

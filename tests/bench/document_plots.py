@@ -6,12 +6,19 @@ from typing import Any
 
 Json = dict[str, Any]
 
-COLOURS = {"ours": "#2563eb", "bare": "#9ca3af", "tls": "#7c3aed", "gated": "#d97706"}
+COLOURS = {
+    "ours": "#2563eb",
+    "bare": "#9ca3af",
+    "tls": "#7c3aed",
+    "gated": "#d97706",
+    "mounted": "#059669",
+}
 NAMES = {
     "ours": "operator",
     "bare": "bare StatefulSet",
     "tls": "operator, TLS",
     "gated": "bare, init container",
+    "mounted": "bare, image volume",
 }
 WIDTH, ROW, LEFT, RIGHT = 760, 26, 190, 60
 

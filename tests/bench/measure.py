@@ -42,6 +42,8 @@ TLS = "tls"
 """Our cluster with the default TLS."""
 GATED = "gated"
 """The bare StatefulSet with an init container that ends at once."""
+MOUNTED = "mounted"
+"""The bare StatefulSet with a step before etcd in its own container, from an image volume."""
 LONGEST_SECONDS = 120
 REST_SECONDS = 7
 """Pause before each repair. The client Service is altered three times a round, and the operator's
@@ -60,7 +62,7 @@ class Bench:
         """Creates clusters with new names in new namespaces. The sides take turns, so that load of
         the machine affects both."""
         before = step_delays(self.operator_page())
-        sides = (*SIDES, TLS, GATED)
+        sides = (*SIDES, TLS, GATED, MOUNTED)
         found: dict[str, list[float]] = {side: [] for side in sides}
         when: dict[str, list[Json]] = {side: [] for side in sides}
         for run in range(runs):
@@ -108,9 +110,10 @@ class Bench:
 
     def _create(self, side: str, namespace: str, timeline: Watched) -> float:
         start = time.monotonic()
-        if side in ("bare", GATED):
+        if side in ("bare", GATED, MOUNTED):
             self.kube.create(SERVICES, bare.service(NAME), namespace)
-            by_hand = bare.bare(NAME, namespace, SIZE, gated=side == GATED)
+            image = self.operator.image if side == MOUNTED else ""
+            by_hand = bare.bare(NAME, namespace, SIZE, gated=side == GATED, mounted=image)
             self.kube.create(STATEFUL_SETS, by_hand, namespace)
         else:
             self.kube.create(CLUSTERS, bare.ours(NAME, SIZE, tls=side == TLS), namespace)

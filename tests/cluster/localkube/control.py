@@ -1,12 +1,13 @@
 """The control plane on its own machine: etcd, the API server, controllers, scheduler and DNS."""
 
+import os
 from pathlib import Path
 
 from localkube import binaries, network, pki, processes
 from localkube.machines import Machine
 from localkube.paths import CONFIG, KUBECONFIG, LOGS, STATE
 from localkube.processes import Process
-from localkube.shell import run, succeeds
+from localkube.shell import ClusterError, run, succeeds
 from localkube.templates import fill
 from localkube.versions import etcd_versions
 
@@ -141,10 +142,20 @@ def _dns(control: Machine) -> Process:
         control.folder / "Corefile",
         address=control.address,
         kubeconfig=_kubeconfig(control, "coredns", pki.ADMINS),
+        **_dns_cache(os.environ.get("DNS_CACHE") or "0"),
     )
     return control.process(
         "coredns", binaries.coredns() / "coredns", "-conf", config, files=(config,)
     )
+
+
+def _dns_cache(seconds: str) -> dict[str, str]:
+    """For how long a name leads where it led, or nowhere, when it was last looked up."""
+    if not seconds.isdigit():
+        raise ClusterError(f"DNS_CACHE={seconds}: must be a number of seconds")
+    if int(seconds) == 0:
+        return {"ttl": "5", "cache": ""}
+    return {"ttl": seconds, "cache": f"cache {seconds}"}
 
 
 def _kubeconfig(control: Machine, user: str, group: str = "") -> Path:

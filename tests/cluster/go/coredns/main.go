@@ -4,6 +4,7 @@ package main
 import (
 	_ "github.com/coredns/caddy/onevent"
 	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
@@ -18,7 +19,7 @@ import (
 // The order in which plugins see a query, whatever order the Corefile lists them in.
 func init() {
 	dnsserver.Directives = []string{
-		"bind", "health", "ready", "errors", "log", "loadbalance", "kubernetes",
+		"bind", "health", "ready", "errors", "log", "cache", "loadbalance", "kubernetes",
 	}
 }
 

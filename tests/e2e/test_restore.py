@@ -100,6 +100,22 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     place.kube.delete(CLUSTERS, place.namespace, "new")
 
 
+def test_a_cluster_is_restored_from_a_volume(place: Place) -> None:
+    """The volume with the backup is bound to one node, where the first member has to start."""
+    source = place.declare(size=1, name="source", version=VERSION).comes_up()
+    source.client.put("key", "value")
+    backups.claim(place, "backups")
+    at = {"storageType": "Volume", "volume": {"claimName": "backups", "path": "daily/etcd.db"}}
+    made = backups.declare(place, "b", clusterRef={"name": "source"}, **at).succeeds()
+
+    new = place.declare(size=3, name="new", version=VERSION, bootstrap={"restore": at})
+    settles(new, 3, RESTORED_SECONDS)
+
+    assert new.client.get("key") == "value"
+    assert int(new.client.status()["header"]["revision"]) > made["etcdRevision"]
+    assert new.client.members().cluster_id != made["clusterID"]
+
+
 @pytest.mark.timeout(600)
 def test_an_etcdrestore_recreates_a_cluster_that_lost_its_volumes(
     place: Place, s3: S3Server

@@ -46,6 +46,7 @@ def main() -> int:
     parts = {
         "creation": lambda: bench.creation(options.runs),
         "again": lambda: bench.again(options.again),
+        "again_cached": lambda: bench.again_cached(options.again),
         "put_back": lambda: bench.put_back(options.put_back),
         "settled": lambda: bench.settled(options.settled),
         "memory": lambda: bench.memory(options.fleet),

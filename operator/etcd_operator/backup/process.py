@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -209,7 +209,7 @@ class Backup:
         checked = SnapshotCheck()
         sha256 = ""
 
-        async def pieces() -> AsyncIterator[bytes]:
+        async def pieces() -> AsyncGenerator[bytes, None]:
             nonlocal sha256
             async with contextlib.aclosing(source.snapshot(member)) as snapshot:
                 async for piece in snapshot:

@@ -91,8 +91,9 @@ class Sink:
             if not failed.forbidden:
                 raise failed from error
 
-    async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """Stores all pieces or nothing; raises StoreFailed, and whatever `pieces` raises."""
+    async def write(self, key: str, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Stores all pieces or nothing, and closes them; raises StoreFailed, and whatever `pieces`
+        raises."""
         guarded = _Guarded(pieces)
         target = self._unfinished if self._on_disk else key
         try:
@@ -106,8 +107,10 @@ class Sink:
             if not isinstance(error, Errors):
                 raise
             raise store_failed(self._store, error) from error
+        finally:
+            await guarded.end()
 
-    async def _upload(self, target: str, pieces: AsyncIterator[bytes]) -> None:
+    async def _upload(self, target: str, pieces: _Guarded) -> None:
         """Sends up to one part in a single request. If the Job is killed, the bucket then keeps no
         parts, which would be invisible but billed."""
         client, first, size = self._clients.for_writing(), list[bytes](), 0
@@ -119,8 +122,8 @@ class Sink:
         else:
             await obstore.put_async(client, target, b"".join(first), use_multipart=False)
             return
-        every = _followed_by(first, pieces)
-        await obstore.put_async(client, target, every, chunk_size=PART, max_concurrency=AT_ONCE)
+        pieces.again = first
+        await obstore.put_async(client, target, pieces, chunk_size=PART, max_concurrency=AT_ONCE)
 
     async def put(self, key: str, data: bytes) -> None:
         """Stores something small; raises StoreFailed."""
@@ -177,10 +180,7 @@ class Sink:
                     yield memoryview(piece)
         finally:
             if coming is not None:
-                # If it were just cancelled, it could still answer after the loop is closed.
-                await asyncio.wait([coming], timeout=STOP_SECONDS)
-                coming.cancel()
-                await asyncio.gather(coming, return_exceptions=True)
+                await _given_up(coming)
 
     async def names(self, start: str) -> list[str]:
         """Keys that begin with `start`, on a volume in its folder only; raises StoreFailed."""
@@ -287,33 +287,50 @@ def _file(found: Mapping[str, Any]) -> File:
     return File(found["path"], int(found["size"]), modified)
 
 
-async def _followed_by(
-    first: list[bytes], others: AsyncIterator[bytes]
-) -> AsyncGenerator[bytes, None]:
-    while first:
-        yield first.pop(0)
-    async for piece in others:
-        yield piece
+async def _given_up(coming: asyncio.Future[Any]) -> None:
+    # If it were just cancelled, it could still answer after the loop is closed.
+    await asyncio.wait([coming], timeout=STOP_SECONDS)
+    coming.cancel()
+    await asyncio.gather(coming, return_exceptions=True)
 
 
 class _Guarded:
-    """Keeps the error that reading the pieces raised: the client may wrap it in one of its own."""
+    """Passes the pieces on to a client. It keeps the error that reading them raised, as the client
+    may wrap it in one of its own, and the read that is under way, as the client forgets it when it
+    fails."""
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
         self._pieces = pieces
+        self._coming: asyncio.Future[bytes | None] | None = None
+        self._over = False
+        self.again: list[bytes] = []
+        """Pieces that were read already, and come first."""
         self.raised: BaseException | None = None
 
     def __aiter__(self) -> _Guarded:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._over:  # A client that has not noticed yet must not take this for all of the file.
+            raise asyncio.CancelledError
+        if self.again:
+            return self.again.pop(0)
         try:
-            return await anext(self._pieces)
-        except StopAsyncIteration:
-            raise
+            self._coming = asyncio.ensure_future(anext(self._pieces, None))
+            piece = await self._coming
         except BaseException as error:
             self.raised = error
             raise
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    async def end(self) -> None:
+        """Closes the pieces. If the garbage collector did, it could be while they are read."""
+        self._over = True
+        if self._coming is not None:
+            await _given_up(self._coming)
+        await self._pieces.aclose()
 
 
 def read_secret(folder: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -347,7 +347,7 @@ async def test_each_upload_has_the_configured_checksum(
             kept = ((key.lower(), value) for key, value in request.headers.items())
             sent.append({key: value for key, value in kept if key.startswith("x-amz-checksum-")})
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         yield content
 
     async with proxied(s3.endpoint) as proxy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
     body = bytes(4096)
     data = body + hashlib.sha256(body).digest()
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         yield data
         await backup._withdraw(key, "00000000000000aa")
 

@@ -35,7 +35,7 @@ from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_operator.timestamps import created, rfc3339, seconds, seconds_since
+from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
@@ -144,12 +144,13 @@ class Backups:
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         name = plan.job_name(backup, deletion.deletion_run(backup))
+        fails = _complete(body.get("status")).get("reason") == deletion.FAILED
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
             running=await self._running(body, backup) if held else None,
             job=await self._jobs.find(backup, name) if held else None,
-            told=self._failing_for(body),
+            told=self._told_for(body) if fails else 0.0,
         )
         if step is None:
             return None
@@ -160,11 +161,10 @@ class Backups:
             return step.after
         return await self._do(body, backup, step)
 
-    def _failing_for(self, body: Json) -> float:
-        """For how many seconds `Complete` has said so, or will by a clock that was ahead then."""
-        told = _complete(body.get("status"))
-        fails = told.get("reason") == deletion.FAILED
-        since = seconds(told.get("lastUpdateTime")) if fails else None
+    def _told_for(self, body: Json) -> float:
+        """For how many seconds `Complete` has said what it says, or will by a clock that was ahead
+        when it was written: what is due after some time is not put off until then."""
+        since = seconds(_complete(body.get("status")).get("lastUpdateTime"))
         return 0.0 if since is None else abs(self._wall_clock() - since)
 
     async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
@@ -207,7 +207,7 @@ class Backups:
             target=target_of(self._store, backup),
             claim=claim is not None,
             members=_is_members(claim),
-            told=seconds_since(_complete(stored).get("lastUpdateTime"), now),
+            told=self._told_for(body),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:

@@ -769,6 +769,19 @@ async def test_a_backup_of_a_cluster_or_to_a_volume_that_never_came_kept_scripts
         assert await world.settle() == 10.0, "an edit begins another day"
 
 
+async def test_a_backup_that_waited_while_a_clock_was_ahead_waited_until_that_time(
+    world: World,
+) -> None:
+    """For a year, and a day."""
+    world.clock.now += 365 * DAY
+    world.declare(**WAITS["ClusterNotFound"])
+    await world.settle()
+    world.clock.now -= 365 * DAY
+    assert await world.settle() is None
+
+    assert world.status["succeeded"] is False
+
+
 async def test_the_day_of_a_backup_begins_with_what_it_waits_for(world: World) -> None:
     """Not with a failure of long ago, after which the spec was edited."""
     await world.settle()

@@ -89,14 +89,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _FAILED_PASSES,
-        "return self._passes[key] >= UNANSWERED_PASSES",
-        "return False",
+        "if self._unanswered[key] >= UNANSWERED_PASSES:",
+        "if False:",
         "a schedule that cannot make its backups looks well",
     ),
     Mutant(
-        _SHELL,
-        "if after:  # 0: the next pass comes at once",
-        "if True:  # at once",
+        _FAILED_PASSES,
+        "if after != 0:",
+        "if True:",
         "a run that was missed makes the API server's failures forgotten",
     ),
     Mutant(

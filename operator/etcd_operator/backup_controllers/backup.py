@@ -6,11 +6,11 @@ their events bring the next pass. A backup that is finished costs nothing.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
@@ -23,15 +23,12 @@ from etcd_operator.kube.api import (
     Conflict,
     Json,
     Key,
-    KubeError,
     Kubernetes,
     Rejected,
-    Unavailable,
     namespace_ends,
-    refused_in_words,
 )
 from etcd_operator.kube.events import Events, Severity
-from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
+from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
@@ -93,21 +90,20 @@ class Backups:
             self._metrics.forget_interval(key)
             self._failed_passes.over(key)
             return None
-        try:
-            after = await self._pass(body)
-        except Rejected as error:
-            return await self._refused(self._left(body), error)
-        except Unavailable as error:
-            await self._not_done(self._left(body), error)
-            raise
-        self._failed_passes.over(key)
-        return after
+        report, way_out = partial(self._stopped, body), partial(_stranded, body)
+        return await self._failed_passes.watch(key, self._pass(body), report, way_out)
 
-    def _left(self, body: Json) -> Json:
-        """The object as a failed pass has left it: its status may name the Job that it was about to
-        create."""
+    async def _stopped(self, body: Json, reason: str, words: str) -> None:
+        """Reports on the object as a failed pass has left it: its status may name the Job that it
+        was about to create."""
         left = self._store.get(ETCD_BACKUPS, *key_of(body))
-        return left if left and left["metadata"]["uid"] == body["metadata"]["uid"] else body
+        if left is None or left["metadata"]["uid"] != body["metadata"]["uid"]:
+            left = body
+        try:
+            await self._write(left, status.failing(left, reason, words, self._now()))
+        except Rejected:
+            if "deletionTimestamp" not in left["metadata"]:
+                raise
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -261,24 +257,6 @@ class Backups:
             await self._release(body)
             return REJECTED_SECONDS
         return 0.0
-
-    async def _refused(self, body: Json, error: Rejected) -> float:
-        if words := refused_in_words(error):
-            if stranded := _stranded(body, error):
-                words = f"{words}. {stranded}"
-            if self._failed_passes.is_new(key_of(body), words):
-                log.warning("%s", words)
-            try:
-                await self._write(body, status.failing(body, "Refused", words, self._now()))
-            except Rejected:
-                if not stranded:
-                    raise
-        return REJECTED_SECONDS
-
-    async def _not_done(self, body: Json, error: Unavailable) -> None:
-        if self._failed_passes.again(key_of(body)):
-            with contextlib.suppress(KubeError):
-                await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the etcd image of the EtcdCluster, if it is known, else with the default one."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.kube.api import (
@@ -14,22 +14,17 @@ from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     JOBS,
-    REJECTED_SECONDS,
     SECRETS,
     Conflict,
     Json,
     Key,
-    KubeError,
     Kubernetes,
-    Rejected,
-    Unavailable,
-    refused_in_words,
 )
 from etcd_operator.kube.events import Events, Severity
-from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
+from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import StatusWriter
-from etcd_operator.kube.store import Store, key_of
+from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
@@ -90,15 +85,8 @@ class Restores:
         except RefusedRestore as refused:
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
-        try:
-            after = await self._pass(body, restore)
-        except Rejected as error:
-            return await self._refused(body, restore, error)
-        except Unavailable as error:
-            await self._not_done(body, restore, error)
-            raise
-        self._failed_passes.over(key)
-        return after
+        report = partial(self._stopped, body, restore)
+        return await self._failed_passes.watch(key, self._pass(body, restore), report)
 
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
         seen = await self._look(body, restore)
@@ -150,21 +138,8 @@ class Restores:
             return 1.0
         return 0.0
 
-    async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
-        if words := refused_in_words(error):
-            if self._failed_passes.is_new(key_of(body), words):
-                log.warning("%s", words)
-            await self._stopped(body, restore, WriteRestoreStatus("Refused", words, "False"))
-        return REJECTED_SECONDS
-
-    async def _not_done(self, body: Json, restore: EtcdRestore, error: Unavailable) -> None:
-        if self._failed_passes.again(key_of(body)):
-            with contextlib.suppress(KubeError):
-                await self._stopped(
-                    body, restore, WriteRestoreStatus(REASON, in_words(error), "False")
-                )
-
-    async def _stopped(self, body: Json, restore: EtcdRestore, said: WriteRestoreStatus) -> None:
+    async def _stopped(self, body: Json, restore: EtcdRestore, reason: str, words: str) -> None:
+        said = WriteRestoreStatus(reason, words, "False")
         await self._write(
             body, self._told(body, ObservedRestore(restore, body.get("status") or {}), said)
         )

@@ -6,11 +6,11 @@ the decision is made again.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from etcd_operator.backup_controllers.cron import Calendar, calendar_of
@@ -19,19 +19,14 @@ from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     ETCD_SCHEDULES,
-    REJECTED_SECONDS,
     Conflict,
     Json,
     Key,
-    KubeError,
     Kubernetes,
-    Rejected,
     Resource,
-    Unavailable,
-    refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.failed_passes import REASON, FailedPasses, in_words
+from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
@@ -69,8 +64,6 @@ class Schedules:
         self._wall_clock = wall_clock
         self._began: float | None = None
         self._failed_passes = FailedPasses()
-        self._last_error: dict[Key, str] = {}
-        """What the API server said, if the last passes failed."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
@@ -83,7 +76,7 @@ class Schedules:
         body = self._store.get(ETCD_SCHEDULES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
             self._metrics.forget_schedule(key)
-            self._mended(key)
+            self._failed_passes.over(key)
             return None
         try:
             schedule = parse_schedule(body)
@@ -94,16 +87,8 @@ class Schedules:
             self._metrics.schedule_stopped(key)
             await self._write(body, told)
             return None
-        try:
-            after = await self._pass(body, schedule, calendar)
-        except Rejected as error:
-            return await self._refused(body, error)
-        except Unavailable as error:
-            await self._not_done(body, error)
-            raise
-        if after:  # 0: the next pass comes at once: a missed run was reported, none made yet
-            self._mended(key)
-        return after
+        made = self._pass(body, schedule, calendar)
+        return await self._failed_passes.watch(key, made, partial(self._stopped, body))
 
     async def _pass(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar
@@ -165,7 +150,7 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
-            creation_error=self._last_error.get(key_of(body), ""),
+            creation_error=self._failed_passes.last(key_of(body)),
         )
 
     def _is_taken(
@@ -201,28 +186,10 @@ class Schedules:
             return AGAIN_SECONDS
         return 0.0
 
-    async def _refused(self, body: Json, error: Rejected) -> float:
-        if words := refused_in_words(error):
-            if self._last_error.get(key_of(body)) != str(error):
-                log.warning("%s", words)
-            self._last_error[key_of(body)] = str(error)
-            await self._stopped(body, "Refused", words)
-        return REJECTED_SECONDS
-
-    async def _not_done(self, body: Json, error: Unavailable) -> None:
-        self._last_error[key_of(body)] = str(error)
-        if self._failed_passes.again(key_of(body)):
-            with contextlib.suppress(KubeError):
-                await self._stopped(body, REASON, in_words(error))
-
     async def _stopped(self, body: Json, reason: str, words: str) -> None:
         self._metrics.schedule_stopped(key_of(body))
         now = rfc3339(self._wall_clock())
         await self._write(body, schedule_status.failing(body, reason, words, now))
-
-    def _mended(self, key: Key) -> None:
-        self._failed_passes.over(key)
-        self._last_error.pop(key, None)
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, rfc3339(moment))

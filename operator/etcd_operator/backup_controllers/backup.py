@@ -248,7 +248,8 @@ class Backups:
                 case DeleteJob():
                     await self._jobs.delete(backup, step)
                 case SetFinalizers():
-                    await self._finalize(body, step)
+                    if not await self._finalize(body, step):
+                        return 1.0
         except Conflict:
             return 1.0
         except Rejected as error:
@@ -285,15 +286,18 @@ class Backups:
         await self._kube.create(JOBS, manifest)
         log.info("created Job %s", manifest["metadata"]["name"])
 
-    async def _finalize(self, body: Json, step: SetFinalizers) -> None:
+    async def _finalize(self, body: Json, step: SetFinalizers) -> bool:
+        """Returns whether the object is still there. If not, the watch may be late to say so."""
         try:
             written = await self._patch(body, {"finalizers": list(step.finalizers)})
         except Rejected as error:
             if not error.not_found:
                 raise
-            return
-        if step.finalizers or "deletionTimestamp" not in body["metadata"]:
-            self._store.put(ETCD_BACKUPS, written)
+            return False
+        if not step.finalizers and "deletionTimestamp" in body["metadata"]:
+            return False
+        self._store.put(ETCD_BACKUPS, written)
+        return True
 
     async def _begin(self, body: Json, backup: EtcdBackup) -> Json:
         """Records the start in an annotation too, which a backup tool keeps when it recreates the

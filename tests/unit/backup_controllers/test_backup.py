@@ -1593,6 +1593,21 @@ class TestWithTheObject:
 
         assert not self.finalizers(world)
 
+    async def test_an_object_that_is_gone_was_patched_without_a_pause_until_the_watch_said_so(
+        self, world: World
+    ) -> None:
+        """If the watch was broken, for minutes."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        world.declare(generation=2, deletionPolicy="Retain")
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["metadata"] |= {"finalizers": [deletion.FINALIZER]}
+        world.kube.put(ETCD_BACKUPS, body)
+        await self.gone(world)
+        world.kube.failures["patch EtcdBackup"] = [Rejected("it is gone", status=404)]
+
+        assert await world.backups.reconcile(KEY) == 1.0
+
     async def test_another_finalizer_is_left_alone(self, world: World) -> None:
         body = world.kube.live(ETCD_BACKUPS, "b")
         body["metadata"]["finalizers"] = ["other/one"]

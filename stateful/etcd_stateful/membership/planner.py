@@ -61,8 +61,9 @@ def decide(seen: Observation) -> Step:
     template_waits = children.is_template_put_off(seen)
     if held is None or seen.cluster.paused:
         asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
-        return next((step for ask in asked if (step := ask(seen)) is not None), Settled())
-    return certificates.combine(held, _without_starts(seen))
+        step = next((step for ask in asked if (step := ask(seen)) is not None), Settled())
+        return _or_cause(seen, step)
+    return certificates.combine(held, _or_cause(seen, _without_starts(seen)))
 
 
 def _without_starts(seen: Observation) -> Step:
@@ -72,6 +73,20 @@ def _without_starts(seen: Observation) -> Step:
         if step is not None and not certificates.starts_pods(seen, step):
             return step
     return Settled()
+
+
+def _or_cause(seen: Observation, step: Step) -> Step:
+    """The step; in place of a wait, why a pod cannot get its ticket, if there is such a pod. Many
+    waits are for that pod, and must not hide for ever what the user can do.
+
+    Not without a quorum: then the wait is for a way out of that, and volumes of a cluster that is
+    being replaced look wrong.
+    """
+    if not isinstance(step, Wait) or seen.etcd is None or seen.cluster.deleting:
+        return step
+    known = is_latched(seen)
+    cause = (blocked.in_start(seen) or blocked.unreadable_volume(seen)) if known else None
+    return cause if isinstance(cause, Wait | Hold) else step
 
 
 def _deleting(seen: Observation) -> Step | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from worlds import World, body, drive, is_write, labels, until
+from worlds import OLD, World, body, drive, is_write, labels, until
 
 from etcd_stateful.membership import planner
 from etcd_stateful.membership.observation import Observation, recorded
@@ -91,6 +91,19 @@ class TestARunningCluster:
         rests(world)
 
         assert not world.history
+
+    def test_the_wait_for_a_learner_hid_what_is_wrong_with_a_volume(self) -> None:
+        world = spoiled()
+        world.problem = ""
+        world.edit(size=4)
+        until(world, "promote c-3")
+        world.pods[3].silent = True
+        world.claims[0].data = replace(world.claims[0].data, cluster_uid=OLD)
+        world.restart_pod(0)
+        drive(world)
+        world.problem = "expired"
+
+        assert "Also, ForeignData: the volume of pod c-0 holds data of" in rests(world).message
 
     def test_an_object_that_was_deleted_is_put_back(self) -> None:
         world = spoiled()

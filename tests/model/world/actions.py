@@ -16,7 +16,6 @@ rest                everything continues without faults until it is at rest
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,11 +29,8 @@ from model.world.goal import goes_round_well, rests_well
 from model.world.moves import Broken, candidates, elect, heal, next_move
 from model.world.seen import Planner
 from model.world.state import NONE, Member, State, content_of, up_voters
+from model.world.told import recovery_in
 from model.world.writes import apply, is_write
-
-_CANDIDATE: Final = re.compile(
-    r'clusterID "(\w+)", epoch (\d+) and the survivor that you choose\. (?:Of )?(\S+)'
-)
 
 LONGEST = 400
 """Within this many steps a cluster must be at rest once faults are over. None needs as many."""
@@ -117,15 +113,14 @@ def _told(state: State, planner: Planner) -> dict[str, Any] | None:
     than the first candidate there."""
     step = planner(state)
     message = step.message if isinstance(step, Hold) else ""
-    found = _CANDIDATE.search(message)
-    if found is None:
+    asked = recovery_in(message)
+    if asked is None:
         return None
-    cluster_id, epoch, survivor = found.groups()
-    content = content_of(state, tables.ordinal_of(survivor))
+    content = content_of(state, tables.ordinal_of(asked["survivor"]))
     others = (content_of(state, one.ordinal) for one in up_voters(state) if _stays(state, one))
     if not (content and content.has) and any(one and one.has for one in others):
-        raise Broken(f"told: {survivor} lacks what another member has")
-    return {"survivor": survivor, "clusterID": cluster_id, "epoch": int(epoch)}
+        raise Broken(f"told: {asked['survivor']} lacks what another member has")
+    return asked
 
 
 def _stays(state: State, member: Member) -> bool:

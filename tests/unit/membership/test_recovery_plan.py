@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recovery_world import JOB, RecoveryWorld, formed, lost, recovery_in
+from model.world.told import recovery_in
+from recovery_world import JOB, RecoveryWorld, formed, lost
 from worlds import UID, Conflict, drive, is_write, labels
 
 from etcd_stateful import identity, naming

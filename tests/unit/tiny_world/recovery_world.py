@@ -7,7 +7,6 @@ rules check these writes; the usual rules check everything else.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -36,9 +35,6 @@ from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 
 JOB = "c-recovery"
-TOLD = re.compile(
-    r'clusterID "(\w+)", epoch (\d+) and the survivor that you choose\. (?:Of )?(\S+)'
-)
 
 
 class RecoveryWorld(World):
@@ -288,15 +284,6 @@ def _instead(name: str, own: Callable[..., None]) -> Iterator[None]:
         yield
     finally:
         setattr(rules, name, usual)
-
-
-def recovery_in(message: str) -> Json | None:
-    """The `spec.recovery` that a user writes after reading the condition: with its first candidate,
-    which is the one with the highest index. None if it tells of no recovery."""
-    found = TOLD.search(message)
-    if found is None:
-        return None
-    return {"survivor": found[3], "clusterID": found[1], "epoch": int(found[2])}
 
 
 def formed(size: int = 3, **spec: Any) -> RecoveryWorld:

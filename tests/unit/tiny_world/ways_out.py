@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from day_world import DayWorld
-from recovery_world import recovery_in
+from model.world.told import recovery_in
 
 from etcd_stateful.membership.steps import Hold
 

@@ -217,8 +217,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "known, begun = held & last or held, _not_ended(seen)",
-        "known, begun = held, _not_ended(seen)",
+        "known, begun = held & last or held, not_ended(seen)",
+        "known, begun = held, not_ended(seen)",
         "a claim of an attempt that never formed keeps a lost Secret from being made again",
     ),
     Mutant(

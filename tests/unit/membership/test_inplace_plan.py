@@ -7,6 +7,7 @@ disk, and no old volume is deleted before the successor serves.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -487,13 +488,38 @@ class TestAtEveryStep:
 
         assert isinstance(step, Hold)
         assert step.reason == "SplitBrain"
-        assert "put the right cluster ID into status.clusterID" in step.message
+        assert "into status.clusterID" in step.message
         world.body["status"] = {"clusterID": identity.to_hex(restored)}
         for ordinal in range(3):
             world.restart_pod(ordinal)
             drive(world, idle=2)
         assert world.record.cluster_id == restored
         assert world.serving() == {3}
+
+    def test_the_message_asked_for_the_id_of_the_replaced_cluster_and_refused_it(self) -> None:
+        """It said to put in "the right cluster ID", whichever data is right. The replaced data
+        cannot run any more, so its ID changed nothing, and the message stayed the same."""
+        world = running(3)
+        old = world.record.cluster_id
+        world.ask()
+        go(world, lambda step: "claim data-c-0 is deleted" in getattr(step, "reason", ""))
+        restored = identity.to_hex(world.record.cluster_id)
+        world.lose_secret()
+        world.body["status"] = {"clusterID": identity.to_hex(old)}
+
+        step = drive(world, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+        assert f"put {restored} into status.clusterID" in step.message
+        world.body["status"] = {"clusterID": restored}
+        while isinstance(step := drive(world, idle=3), Hold) and step.reason == "ForeignData":
+            named = re.search(r"delete claim data-c-(\d) with its data", step.message)
+            assert named, step.message
+            world.empty(int(named[1]))
+        assert step == Settled()
+        assert data_of(world, world.record.cluster_id) == [0, 1, 2]
+        assert identity.to_hex(world.record.cluster_id) == restored
 
     def test_a_deleted_claim_that_stays_kept_the_restored_member_down(self) -> None:
         """The StatefulSet controller created no pod above it, and the plan said for ever that the

@@ -62,8 +62,7 @@ def _begin(seen: Observation, name: str) -> Step:
         return Hold(
             "SplitBrain",
             f"Secret {name} is gone, and what is left belongs to different etcd clusters: "
-            f"{remembered.in_words(seen)}. Nothing is touched. Find out which data is right, stop "
-            "etcd of the other cluster, and put the right cluster ID into status.clusterID",
+            f"{remembered.in_words(seen)}. Nothing is touched. {_which_is_right(seen, known)}",
         )
     if known:
         record = remembered.rebuilt_record(seen, known.pop())
@@ -81,6 +80,23 @@ def _begin(seen: Observation, name: str) -> Step:
     peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
+
+
+def _which_is_right(seen: Observation, known: set[int]) -> str:
+    """How the user names the cluster to go on with. The ID of one whose epoch has ended is not
+    accepted: its volumes do not run any more."""
+    begun = remembered.not_ended(seen)
+    if len(begun) == 1 and begun < known:
+        only = identity.to_hex(*begun)
+        return (
+            f"Only the data of {only} can run: it alone has the epoch that pods of the StatefulSet "
+            "expect. Stop etcd of the other cluster if it runs, and put "
+            f"{only} into status.clusterID"
+        )
+    return (
+        "Find out which data is right, stop etcd of the other cluster, and put the right cluster "
+        "ID into status.clusterID"
+    )
 
 
 def running_version(seen: Observation) -> Version:

@@ -43,13 +43,13 @@ def cluster_ids(seen: Observation) -> set[int]:
     last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
     held = {one for _, one in _on_record(seen)}
     # Other claims may still be recorded for an earlier attempt than the one that formed.
-    known, begun = held & last or held, _not_ended(seen)
+    known, begun = held & last or held, not_ended(seen)
     # The status may be older than a restore in place, which has begun another epoch.
     outdated = not known & begun
     return known | (begun if outdated else set()) | answering(seen) or last
 
 
-def _not_ended(seen: Observation) -> set[int]:
+def not_ended(seen: Observation) -> set[int]:
     """The cluster IDs on our claims whose epoch has not ended, by what the StatefulSet's pods
     expect."""
     epoch = _expected_epoch(seen)

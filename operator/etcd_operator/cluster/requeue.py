@@ -75,8 +75,11 @@ class Memory:
 
     @property
     def quiet(self) -> bool:
-        waits = isinstance(self.step, Hold) and self.step.reason == rollback.FAILS
-        return isinstance(self.step, Settled | Hold) and not (waits or self.doubted)
+        match self.step:
+            case Hold(reason=reason, soon=soon):
+                return not (soon or reason == rollback.FAILS or self.doubted)
+            case _:
+                return isinstance(self.step, Settled) and not self.doubted
 
     def doubts(self, step: Wait | Hold | Settled) -> bool:
         """Whether to repeat the pass before the wait is reported. A busy operator misses an answer
@@ -136,7 +139,7 @@ def requeue_after(
             return FOREIGN_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
-        case Wait() | Hold(reason=rollback.FAILS):
+        case Wait() | Hold(reason=rollback.FAILS) | Hold(soon=True):
             late = memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
             # If the StatefulSet is due to be touched and another step came first, `next_touch` is 0
             # and does not shorten the delay.
@@ -146,8 +149,8 @@ def requeue_after(
 
 
 def _is_soon(seen: Observation, step: Wait | Hold) -> bool:
-    expected = step.soon if isinstance(step, Wait) else seen.etcd is None
-    return expected or _must_poll(seen)
+    without_quorum = isinstance(step, Hold) and seen.etcd is None
+    return step.soon or without_quorum or _must_poll(seen)
 
 
 def _next_turn(seen: Observation) -> float:

@@ -8,6 +8,7 @@ operation; each operation describes its own in its module.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -86,7 +87,9 @@ def _or_cause(seen: Observation, step: Step) -> Step:
         return step
     known = is_latched(seen)
     cause = (blocked.in_start(seen) or blocked.unreadable_volume(seen)) if known else None
-    return cause if isinstance(cause, Wait | Hold) else step
+    if not isinstance(cause, Wait | Hold):
+        return step
+    return dataclasses.replace(cause, soon=cause.soon or step.soon)
 
 
 def _deleting(seen: Observation) -> Step | None:

@@ -346,8 +346,7 @@ class ChangeAuth:
 class Wait:
     """Nothing to write now. `reason` completes the sentence "waiting for ...".
 
-    `soon`: the wait may end without a Kubernetes event, so the cluster is looked at again within a
-    second.
+    `soon`: it may end without a Kubernetes event, so another look follows within a second.
     """
 
     reason: str
@@ -360,6 +359,8 @@ class Hold:
 
     reason: str
     message: str
+    soon: bool = False
+    """As above: something else is awaited as well."""
 
 
 @dataclass(frozen=True, slots=True)

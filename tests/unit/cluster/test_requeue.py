@@ -94,6 +94,18 @@ def test_what_is_held_for_its_version_may_still_come_and_was_left_to_the_sweep()
     assert not Memory("uid-a", step=held).quiet
 
 
+def test_a_learner_was_left_to_the_sweep_while_something_else_was_held():
+    """Why a pod gets no ticket is said in place of the wait for the learner, which goes on."""
+    held = Hold("ForeignData", "the volume of pod a-4 holds data of a-4", soon=True)
+    present = seen(pod())
+    present = replace(present, observation=replace(present.observation, etcd=EtcdView(1, ())))
+
+    assert delays(held, present)[0] == FIRST_POLL
+    assert delays(replace(held, soon=False), present)[0] == present.next_sweep
+    assert not Memory("uid-a", step=held).quiet
+    assert Memory("uid-a", step=replace(held, soon=False)).quiet
+
+
 def test_start_is_polled_whatever_the_wait():
     assert delays(Wait("pod a-0 to start"), seen(pod(in_start=True)))[0] == FIRST_POLL
 

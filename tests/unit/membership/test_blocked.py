@@ -85,6 +85,13 @@ def test_a_wait_for_other_members_hid_what_is_wrong_with_a_volume(
     assert step.reason == "ForeignData"
 
 
+def test_a_learner_is_looked_at_as_often_as_if_nothing_were_wrong_with_another_volume() -> None:
+    step = decide(voter_beside_a_learner())
+
+    assert isinstance(step, Hold)
+    assert step.soon
+
+
 def test_the_wait_for_a_learner_hid_that_its_volume_cannot_be_read() -> None:
     world = joining()
     world.claims[3].unreadable = "I/O error"

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from model.world.told import recovery_in
 from recovery_world import JOB, RecoveryWorld, formed, lost
 from worlds import UID, Conflict, drive, is_write, labels
 
@@ -42,6 +41,7 @@ from etcd_stateful.start.ticket import Finding
 from etcd_stateful.status.conditions import all_conditions
 from etcd_stateful.status.outcome import LONGEST_MESSAGE, Outcome
 from etcd_stateful.status.rendering import render
+from model.world.told import recovery_in
 
 
 def hold(step: Step, reason: str, *words: str) -> Hold:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from day_world import DayWorld
-from model.world.told import recovery_in
 
 from etcd_stateful.membership.steps import Hold
+from model.world.told import recovery_in
 
 
 def follow(world: DayWorld, rest: Hold) -> bool:

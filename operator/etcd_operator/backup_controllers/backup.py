@@ -170,7 +170,8 @@ class Backups:
         run, told = self._due(body, before), str((body.get("status") or {}).get("job") or "")
         names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
         found = [await self._jobs.find(backup, name) for name in names if name]
-        return next((job for job in found if job and deletion.may_still_run(job)), None)
+        known = next((job for job in found if job and deletion.may_still_run(job)), None)
+        return known if known or told else await self._jobs.unnamed(backup)
 
     def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
         stored: Json = body.get("status") or {}
@@ -214,7 +215,9 @@ class Backups:
     async def _earlier_job(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
         """The Job of an earlier run that may not be over. One that is over is not read again."""
         named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
-        if named in ("", name) or (told and named == naming.backup_job(backup.name, told)):
+        if not named:
+            return await self._jobs.unnamed(backup, but=name)
+        if named == name or (told and named == naming.backup_job(backup.name, told)):
             return None
         return await self._jobs.find(backup, named)
 

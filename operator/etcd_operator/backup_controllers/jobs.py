@@ -17,8 +17,8 @@ from etcd_operator.timestamps import created, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.backup import deletion, outcome
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import outcome
 from etcd_stateful.backup.observed import Job
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress
@@ -73,6 +73,20 @@ class BackupJobs:
         raw = await self._kube.get(JOBS, backup.namespace, name)
         return await self._read(backup, raw) if raw else None
 
+    async def unnamed(self, backup: EtcdBackup, but: str = "") -> Job | None:
+        """A Job that may still store something, by its pods: if somebody has emptied the status,
+        that names none. Raises KubeError.
+
+        Args:
+            but: the Job that is known.
+        """
+        owners = (reading.controller(pod) or {} for pod in self._pods(backup))
+        for name in sorted({str(one.get("name", "")) for one in owners} - {"", but}):
+            job = await self.find(backup, name)
+            if job and deletion.may_still_run(job) and _stores(job, backup):
+                return job
+        return None
+
     async def delete(self, backup: Owned, step: DeleteJob) -> None:
         """Deletes a Job; raises KubeError. Its pod gets time to finish, and until the pod is gone
         the Job can still be read."""
@@ -113,13 +127,15 @@ class BackupJobs:
 
     async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:
         """The newest pod of the Job. If the Job is over, the store may not show that pod's end."""
-        resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
-        known = self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
-        found = jobs.newest(jobs.of_job(known, job))
+        found = jobs.newest(jobs.of_job(self._pods(backup), job))
         if over and (found is None or not jobs.message(found, CONTAINER)):
             listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
             found = jobs.newest(jobs.of_job(listed, job))
         return found
+
+    def _pods(self, backup: Owned) -> list[Json]:
+        resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
+        return self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
 
     def _trouble(self, job: Json, pod: Any, state: jobs.State) -> str:
         now = self._wall_clock()
@@ -174,6 +190,11 @@ def _ordered(raw: Json) -> Order | None:
         return orders.parse(said[orders.VARIABLE])
     except (KeyError, orders.BadOrder):
         return None
+
+
+def _stores(job: Job, backup: EtcdBackup) -> bool:
+    order = job.order
+    return order is not None and (order.action, order.owner_uid) == ("store", backup.uid)
 
 
 def _in_words(owner: Any) -> str:

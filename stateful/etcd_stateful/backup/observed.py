@@ -74,7 +74,8 @@ class ObservedBackup:
     trial: Job | None = None
     """The Job of the trial restore of this run."""
     before: Job | None = None
-    """The Job of an earlier run that the status still names."""
+    """The Job of an earlier run that the status still names or, if it names none, that still has a
+    pod."""
     target: Target | None = None
     """None also if `clusterRef` names a cluster that does not exist."""
     claim: bool = True

@@ -124,7 +124,8 @@ class World:
     ) -> None:
         """The pod of a Job, by default of the newest: running, or ended with a message."""
         job = self.kube.live(JOBS, of or self.jobs()[-1])
-        reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
+        named = {key: job["metadata"][key] for key in ("name", "uid")}
+        reference = {"kind": "Job", "controller": True} | named
         ended = {"terminated": {"exitCode": code, "message": message}}
         state = {"running": {}} if message is None else ended
         pod = {
@@ -529,6 +530,44 @@ async def test_a_job_created_just_before_an_edit_wrote_beside_the_next_one(
     world.stop_pod()
     await world.settle()
     assert world.jobs() == ["b-backup-g2"]
+
+
+@pytest.mark.parametrize("edits", [1, 2])
+@pytest.mark.parametrize("gone", [False, True])
+async def test_two_jobs_wrote_at_once_after_the_status_was_emptied_and_the_spec_was_edited(
+    world: World, edits: int, gone: bool
+) -> None:
+    """Only the status named the first. By then its pods still tell of it."""
+    world.declare(deletionPolicy="Delete")
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=1 + edits, deletionPolicy="Delete")
+    body = world.kube.live(ETCD_BACKUPS, "b") | {"status": {}}
+    if gone:
+        body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339()}
+    body["metadata"]["finalizers"] = [deletion.FINALIZER]
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "b-backup-g1 has to end first" in world.condition()["message"]
+    world.stop_pod()
+    await world.settle()
+    assert world.jobs() == [f"b-backup-{'delete-' if gone else ''}g{1 + edits}"]
+
+
+async def test_jobs_that_are_over_are_not_read_again_after_the_status_was_emptied(
+    world: World,
+) -> None:
+    """Nor does one that stores nothing hold up a run."""
+    await made(world)
+    world.declare(generation=2)
+    world.kube.put(ETCD_BACKUPS, world.kube.live(ETCD_BACKUPS, "b") | {"status": {}})
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
+    assert "unproven" not in world.status
 
 
 @pytest.mark.parametrize("gone", [False, True])

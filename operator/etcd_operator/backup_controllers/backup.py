@@ -229,38 +229,43 @@ class Backups:
     async def _do(
         self, body: Json, backup: EtcdBackup, step: Write, target: Target | None = None
     ) -> float:
-        image = self._operator_image
+        done = True
         try:
             match step:
                 case CreateJob(run=run):
-                    of, last = recorded_of(self._store, backup), _last(body)
-                    job = backup_job(
-                        backup, run, target, operator_image=image, cluster=of, last=last
-                    )
-                    begun = await self._begin(body, backup)
-                    if not await self._is_noted(begun, run, job["metadata"]["name"]):
-                        return 1.0
-                    await self._create(job)
+                    done = await self._start(body, backup, run, target)
                 case CreateTrialJob(run=run, stored=stored, store=store):
                     at = replace(backup, store=store)
                     await self._create(self._trial_job(at, run, stored))
                 case CreateDeletionJob():
-                    of, told = recorded_of(self._store, backup), body.get("status") or {}
-                    job = deletion_job(backup, told, operator_image=image, cluster=of)
-                    await self._create(job)
+                    await self._create(self._deletion_job(body, backup))
                 case DeleteJob():
                     await self._jobs.delete(backup, step)
                 case SetFinalizers():
-                    if not await self._finalize(body, step):
-                        return 1.0
+                    done = await self._finalize(body, step)
         except Conflict:
-            return 1.0
+            done = False
         except Rejected as error:
             if not (namespace_ends(error) and isinstance(step, CreateDeletionJob)):
                 raise
             await self._release(body)
             return REJECTED_SECONDS
-        return 0.0
+        return 0.0 if done else 1.0
+
+    async def _start(self, body: Json, backup: EtcdBackup, run: Run, target: Target | None) -> bool:
+        """Creates the Job of a run; False if the status could not name it before."""
+        image, of = self._operator_image, recorded_of(self._store, backup)
+        last = _last(body)
+        job = backup_job(backup, run, target, operator_image=image, cluster=of, last=last)
+        begun = await self._begin(body, backup)
+        if not await self._is_noted(begun, run, job["metadata"]["name"]):
+            return False
+        await self._create(job)
+        return True
+
+    def _deletion_job(self, body: Json, backup: EtcdBackup) -> Json:
+        image, of = self._operator_image, recorded_of(self._store, backup)
+        return deletion_job(backup, body.get("status") or {}, operator_image=image, cluster=of)
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the etcd image of the EtcdCluster, if it is known, else with the default one."""

@@ -45,8 +45,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "status/conditions.py",
-        "        if level is not Level.TLS:\n",
-        "        if False:\n",
+        "    if level is Level.TLS:\n",
+        "    if True:\n",
         "nobody is told that traffic is in plaintext",
     ),
     Mutant(
@@ -312,8 +312,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "status/conditions.py",
-        "        if level is not Level.TLS:\n",
-        "        if level is Level.PLAINTEXT:\n",
+        "    if level is Level.TLS:\n",
+        "    if level is not Level.PLAINTEXT:\n",
         "traffic is said to be encrypted while some of it is not",
     ),
 ]

@@ -72,46 +72,66 @@ class CertificateLook:
         if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
             self.forget(cluster.key)
             return replace(base, certificates=Certificates(self._wall_clock()))
-        ours, now_theirs = (*managed(cluster), *issued(cluster)), provided_needs(base)
-        look = await self._issued.look(cluster)
-        # Secrets of users are looked at before anything is changed to need them.
-        theirs = (*now_theirs, *(one for one in provided_needs(to_come) if one not in now_theirs))
+        ours, theirs = (*managed(cluster), *issued(cluster)), _of_users(base, to_come)
+        made = await self._issued.look(cluster)
         self._secrets.keep(cluster, {need.secret for need in theirs})
-        taken = await self._taken(
-            cluster, [one for one in managed(to_come.cluster) if one not in ours]
+        not_yet_ours = [one for one in managed(to_come.cluster) if one not in ours]
+        taken = await self._taken(cluster, not_yet_ours)
+        raws = await self._read(cluster, ours, theirs)
+        now = self._wall_clock()
+        foreign = {
+            need: other
+            for need in ours
+            if need in raws and (other := reading.foreign(cluster, "Secret", raws[need]))
+        }
+        own = {need: raw for need, raw in raws.items() if need not in foreign}
+        certificates = Certificates(
+            now,
+            self._judged(cluster, own, theirs, now),
+            taken=taken,
+            issued=self._made(cluster, made, now),
+            why_not_asked=made.missing,
         )
+        others = (*base.foreign, *made.foreign, *foreign.values())
+        return rotation.with_trust(replace(base, certificates=certificates, foreign=others))
+
+    async def _read(
+        self,
+        cluster: EtcdCluster,
+        ours: Sequence[CertificateSpec],
+        theirs: Sequence[CertificateSpec],
+    ) -> dict[CertificateSpec, Json]:
+        """The Secrets that exist: the operator's own, and those of users."""
         raws = await asyncio.gather(
             *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
             *(self._secrets.read(cluster, need.secret) for need in theirs),
         )
-        now = self._wall_clock()
-        foreign: list[Foreign] = [*look.foreign]
-        found: dict[str, dict[str, Certificate]] = {}
-        good: dict[str, Json] = {}
-        for need, raw in zip((*ours, *theirs), raws, strict=True):
-            other = reading.foreign(cluster, "Secret", raw) if raw and need in ours else None
-            if other is not None:
-                foreign.append(other)
-            elif raw is not None:
-                one = self._certificate(cluster, need, raw, now)
-                found.setdefault(need.secret, {})[need.role] = one
-                if not one.problem:
-                    good[need.role] = raw
+        return {
+            need: raw for need, raw in zip((*ours, *theirs), raws, strict=True) if raw is not None
+        }
+
+    def _judged(
+        self,
+        cluster: EtcdCluster,
+        raws: Mapping[CertificateSpec, Json],
+        theirs: Sequence[CertificateSpec],
+        now: float,
+    ) -> dict[str, dict[str, Certificate]]:
+        """The certificates in these Secrets, by Secret and role, each with what is wrong with it.
+        Keeps the operator's identity, and has bad Secrets of users read again soon."""
+        found = {need: self._certificate(cluster, need, raw, now) for need, raw in raws.items()}
+        good: dict[str, Json] = {
+            need.role: raws[need] for need, one in found.items() if not one.problem
+        }
         self._keep_identity(cluster, good.get("operator"))
         for need, problem in self._untrusted(cluster, theirs, good, now):
-            one = found[need.secret][need.role]
-            found[need.secret][need.role] = replace(one, problem=problem)
+            found[need] = replace(found[need], problem=problem)
             del good[need.role]
         self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
-        certificates = Certificates(
-            now,
-            found,
-            taken=taken,
-            issued=self._made(cluster, look, now),
-            why_not_asked=look.missing,
-        )
-        found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
-        return rotation.with_trust(found_all)
+        judged: dict[str, dict[str, Certificate]] = {}
+        for need, one in found.items():
+            judged.setdefault(need.secret, {})[need.role] = one
+        return judged
 
     async def _taken(
         self, cluster: EtcdCluster, needs: list[CertificateSpec]
@@ -216,6 +236,12 @@ class CertificateLook:
         self._identities[key] = Identity(
             data[files.authority], data[files.certificate], data[files.key]
         )
+
+
+def _of_users(base: Observation, to_come: Observation) -> tuple[CertificateSpec, ...]:
+    """What users provide. It is looked at before anything is changed to need it."""
+    now = provided_needs(base)
+    return (*now, *(one for one in provided_needs(to_come) if one not in now))
 
 
 def _version(raw: Json) -> str:

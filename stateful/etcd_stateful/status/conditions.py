@@ -218,14 +218,16 @@ def plaintext(outcome: Outcome) -> Condition | None:
 def _why_plaintext(seen: Observation) -> str:
     """Which links are in plaintext on at least one pod, and why; empty if none is."""
     wanted, now = seen.cluster.requested_links, links.lowest_levels(seen)
-    said: dict[str, list[str]] = {}
-    for name, level, wish in (
-        ("members", now.peer, wanted.peer),
-        ("clients", now.client, wanted.client),
-    ):
-        if level is not Level.TLS:
-            said.setdefault(_at_whose_word(level, wish), []).append(name)
-    return "; ".join(f"{_exposed(said[why])}{why}" for why in _REASONS if why in said)
+    exposed = {
+        "members": _why_exposed(now.peer, wanted.peer),
+        "clients": _why_exposed(now.client, wanted.client),
+    }
+    said = []
+    for why in _REASONS:
+        if names := [name for name, reason in exposed.items() if reason == why]:
+            whose = " and of ".join(names)
+            said.append(f"the traffic of {whose} is neither encrypted nor authenticated{why}")
+    return "; ".join(said)
 
 
 _ASKED: Final = ", as spec.TLS asks"
@@ -235,7 +237,14 @@ _KEPT: Final = ": the cluster began without TLS, and goes on as it began"
 _REASONS: Final = (_ASKED, _ALLOWED, _FOR_NOW, _KEPT)
 
 
-def _at_whose_word(level: Level, wish: Link | None) -> str:
+def _why_exposed(level: Level, wish: Link | None) -> str:
+    """Why a link of this level is in plaintext; empty if it is not.
+
+    Args:
+        wish: what spec.TLS asks for; None if it says nothing.
+    """
+    if level is Level.TLS:
+        return ""
     if wish is None:
         return _KEPT if level is Level.PLAINTEXT else _FOR_NOW
     if not wish.is_encrypted:
@@ -262,10 +271,6 @@ def rotating(outcome: Outcome) -> Condition | None:
     if not said:
         return None
     return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))
-
-
-def _exposed(names: list[str]) -> str:
-    return f"the traffic of {' and of '.join(names)} is neither encrypted nor authenticated"
 
 
 def _not_observed(outcome: Outcome, kind: str) -> Condition:

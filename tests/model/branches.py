@@ -188,8 +188,6 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers.damaged_claim": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
-    "bootstrap._begin: Hold SplitBrain": ("claims of two etcd clusters", f"{_M}retained.py"),
-    "blocked.cannot_form": ("most volumes emptied while it forms, and not all", f"{_M}rules.py"),
     "recovery._strangers_stopped": (
         "pods of others with the names of ours",
         f"{_M}recovery_plan.py",
@@ -210,6 +208,5 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
         "all records lost but those on claims, of a version that none can run",
         f"{_M}remembered.py",
     ),
-    "upgrade.advance: Wait": ("a member that runs neither version", f"{_M}upgrade.py"),
 }
 """Places of the membership that the model cannot reach: why, and the test below `tests/unit`."""

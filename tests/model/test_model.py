@@ -47,7 +47,7 @@ def test_every_answer_of_the_planner_is_reached(
     searches, lives = found
     lines = frozenset[branches.Site]().union(*(one.lines for one in (*searches, *lives)))
 
-    assert branches.unreached(set(lines)) == []
+    assert set(branches.unreached(set(lines))) <= set(branches.RARE)
 
 
 @pytest.mark.parametrize("path", TRACES, ids=[path.stem for path in TRACES])

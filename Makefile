@@ -29,7 +29,7 @@ test: venv ## Run every tier, end to end included; print the minutes of each
 	@$(PYTHON) tests/tiers.py all
 
 ##@ Tests, tier by tier
-.PHONY: lint test-unit test-integration test-e2e bench comparison mutants oldest verify
+.PHONY: lint test-unit test-integration test-e2e bench comparison mutants alerts oldest verify
 lint: venv ## Check style, types, layering and generated files
 	@$(PYTHON) tests/tiers.py lint
 test-unit: venv ## Test pure functions, and passes against fakes; minutes, needs only Python
@@ -44,10 +44,12 @@ comparison: venv install ## Compare with pods with random names; writes docs/com
 	@$(PYTHON) tests/comparison/compare.py
 mutants: venv ## Seed bugs one at a time; shows which check catches which
 	@$(PYTHON) tests/mutants/run.py
+alerts: venv alert-tools ## Test when each alert fires, with Prometheus' own promtool
+	@$(PYTHON) -m pytest --quiet -m verify tests/alerts
 oldest: venv ## Test charts, CRDs and the operator's calls on the oldest supported Kubernetes and Helm
 	@$(PYTHON) tests/oldest/run.py
 verify: venv ## Run the long campaigns, on three nodes; their reports are checked in
-	@$(MAKE) --no-print-directory NODES=3 install test-tools
+	@$(MAKE) --no-print-directory NODES=3 install test-tools alert-tools
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@WALKS=2000 $(PYTHON) -m pytest --quiet tests/unit/membership/test_combined_walk.py \
 	  tests/unit/backup_controllers/test_backup_walk.py
@@ -55,6 +57,7 @@ verify: venv ## Run the long campaigns, on three nodes; their reports are checke
 	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest --quiet -m "verify or not verify" tests/integration/backup
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration --ignore=tests/integration/backup
+	@$(PYTHON) -m pytest --quiet -m verify tests/alerts
 	@$(PYTHON) tests/oldest/run.py
 	@rm -f tests/e2e/report.json
 	@$(PYTHON) tests/tiers.py e2e-long

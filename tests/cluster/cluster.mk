@@ -2,7 +2,7 @@
 LOCALKUBE := PYTHONPATH=$(CURDIR)/tests/cluster python3 -m localkube
 
 ##@ Cluster
-.PHONY: cluster cluster-down cluster-status images install test-tools image-context image-buildah
+.PHONY: cluster cluster-down cluster-status images install test-tools alert-tools image-context image-buildah
 cluster: ## Start or repair a Kubernetes for tests; NODES=3, DNS_CACHE=30, PROVIDER=local|kind|existing
 	@$(LOCALKUBE) up
 cluster-down: ## Take it down, without leftovers
@@ -15,6 +15,8 @@ install: cluster ## Install the operator from this checkout
 	@$(LOCALKUBE) install
 test-tools: ## Build what only tests need: an S3 and an Azure server, cert-manager, older etcd
 	@$(LOCALKUBE) test-tools
+alert-tools: ## Build what judges alerts: Prometheus' promtool
+	@$(LOCALKUBE) alert-tools
 image-context: ## Prepare what the Dockerfile copies, for `docker build`
 	@$(LOCALKUBE) image-context
 image-buildah: ## Check that the Dockerfile builds, with buildah

@@ -36,6 +36,7 @@ COMMANDS: dict[str, Callable[[], object]] = {
     "images": images,
     "install": lambda: install(providers.choose().load_operator()),
     "test-tools": binaries.link_test_tools,
+    "alert-tools": binaries.link_alert_tools,
     "image-context": operator_image.prepare_context,
     "image-buildah": operator_image.build_with_buildah,
 }

@@ -27,6 +27,7 @@ OLDEST = ("kube-apiserver", "kube-controller-manager")
 FLAGS = ("-trimpath", "-ldflags")
 SMALL = "-s -w"
 CERT_MANAGER = "github.com/cert-manager/cert-manager"
+PROMTOOL = "github.com/prometheus/prometheus/cmd/promtool"
 
 
 def kubernetes() -> Path:
@@ -137,6 +138,17 @@ def azurite() -> Path:
     return cached("azurite", contents(source), make) / "node_modules" / ".bin"
 
 
+def promtool() -> Path:
+    """Prometheus' own judge of alerts. `go install` refuses it, because its module replaces others,
+    so one of our modules requires it."""
+
+    def make(out: Path) -> None:
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", PROMTOOL, cwd=source)
+
+    source = GO / "promtool"
+    return cached("promtool", contents(source), make)
+
+
 def kind() -> Path:
     return _installed("kind", "sigs.k8s.io/kind")
 
@@ -188,6 +200,11 @@ def link_test_tools() -> None:
         tools[f"{name}-{pinned('ETCD_BEFORE_IS')}"] = etcd_before() / name
     _link(tools)
     replace_link(BUILD / "cert-manager-crds", cert_manager() / "crds")
+
+
+def link_alert_tools() -> None:
+    """Links what judges alerts, which is large and needed in `make verify` alone."""
+    _link({"promtool": promtool() / "promtool", "helm": helm() / "helm"})
 
 
 def _link(tools: dict[str, Path]) -> None:

@@ -58,7 +58,7 @@ def _json() -> logging.Formatter:
     # Imported only when needed: Jobs log text, and each of them would pay for the import.
     from etcd_operator.telemetry.logs_json import Json  # noqa: PLC0415
 
-    return Json()
+    return Json(time_of)
 
 
 class _Seldom(logging.Filter):

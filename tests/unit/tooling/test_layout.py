@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and not node.level and node.module:
             found.add(node.module.partition(".")[0])
     return found
+
+
+def named(path: Path) -> set[str]:
+    """Full names of what a module imports from others: of modules, and of what is in them."""
+    froms = (node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module)
+    return {
+        name
+        for node in froms
+        for name in (str(node.module), *(f"{node.module}.{one.name}" for one in node.names))
+    }
 
 
 def test_every_make_target_that_is_mentioned_exists() -> None:
@@ -198,6 +209,17 @@ def test_each_folder_of_unit_tests_is_named_after_the_package_that_it_tests() ->
     folders = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/*.py")}
 
     assert folders - packages == {"documents", "fakes", "tiny_world", "tooling"}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Also between the packages of the planner, for which there are no layers."""
+    names = {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts): path
+        for root in (CORE, SHELL)
+        for path in modules(root)
+    }
+
+    TopologicalSorter({name: named(path) & names.keys() for name, path in names.items()}).prepare()
 
 
 def test_layers_are_kept() -> None:

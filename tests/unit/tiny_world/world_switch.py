@@ -47,6 +47,8 @@ class SwitchWorld(CertificateWorld):
         live = self.objects.get(("StatefulSet", "c"))
         if live is None or not self.etcd or not self.record.latched:
             return
+        if not any(self.data(ordinal) for ordinal in self.urls):
+            return  # no member is left to be found
         template = live["spec"]["template"]["spec"]
         following = levels_in(template)
         assert following is not None

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 
-async def cancel(*tasks: asyncio.Task[Any]) -> None:
+async def cancel(*tasks: asyncio.Future[Any]) -> None:
     """Cancels the tasks, and returns once they have ended, however they did."""
     for task in tasks:
         task.cancel()

@@ -22,6 +22,7 @@ import obstore
 from etcd_operator.backup.clients import Clients, Errors, StoreFailed, failures_of, store_failed
 from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.fsync import fsync
+from etcd_operator.tasks import cancel
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names
@@ -290,8 +291,7 @@ def _file(found: Mapping[str, Any]) -> File:
 async def _given_up(coming: asyncio.Future[Any]) -> None:
     # If it were just cancelled, it could still answer after the loop is closed.
     await asyncio.wait([coming], timeout=STOP_SECONDS)
-    coming.cancel()
-    await asyncio.gather(coming, return_exceptions=True)
+    await cancel(coming)
 
 
 class _Guarded:

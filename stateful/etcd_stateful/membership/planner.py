@@ -83,10 +83,11 @@ def _or_cause(seen: Observation, step: Step) -> Step:
     Not without a quorum: then the wait is for a way out of that, and volumes of a cluster that is
     being replaced look wrong.
     """
-    if not isinstance(step, Wait) or seen.etcd is None or seen.cluster.deleting:
+    if not isinstance(step, Wait) or seen.cluster.deleting:
         return step
-    known = is_latched(seen)
-    cause = (blocked.in_start(seen) or blocked.unreadable_volume(seen)) if known else None
+    if seen.etcd is None or not is_latched(seen):
+        return step
+    cause = blocked.in_start(seen) or blocked.unreadable_volume(seen)
     if not isinstance(cause, Wait | Hold):
         return step
     return dataclasses.replace(cause, soon=cause.soon or step.soon)

@@ -141,12 +141,7 @@ def azurite() -> Path:
 def promtool() -> Path:
     """Prometheus' own judge of alerts. `go install` refuses it, because its module replaces others,
     so one of our modules requires it."""
-
-    def make(out: Path) -> None:
-        _go("build", *FLAGS, SMALL, "-o", f"{out}/", PROMTOOL, cwd=source)
-
-    source = GO / "promtool"
-    return cached("promtool", contents(source), make)
+    return _own("promtool", PROMTOOL) / "promtool"
 
 
 def kind() -> Path:
@@ -204,7 +199,7 @@ def link_test_tools() -> None:
 
 def link_alert_tools() -> None:
     """Links what judges alerts, which is large and needed in `make verify` alone."""
-    _link({"promtool": promtool() / "promtool", "helm": helm() / "helm"})
+    _link({"promtool": promtool(), "helm": helm() / "helm"})
 
 
 def _link(tools: dict[str, Path]) -> None:
@@ -227,11 +222,11 @@ def _stamps(version: str) -> str:
     return " ".join(f"-X k8s.io/component-base/version.{key}={stamps[key]}" for key in stamps)
 
 
-def _own(name: str) -> Path:
-    """Builds one of our own modules, with the versions in its go.mod."""
+def _own(name: str, package: str = ".") -> Path:
+    """Builds one of our own modules, or what it requires, with the versions in its go.mod."""
 
     def make(out: Path) -> None:
-        _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", package, cwd=source)
 
     source = GO / name
     return cached(name, contents(source), make)

@@ -34,25 +34,20 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(path.read_text())))
 
 
-def imported(path: Path) -> set[str]:
-    """Top-level packages that a module imports."""
+def named(path: Path) -> set[str]:
+    """Full names of what a module imports: of modules, and of what is in them."""
     found: set[str] = set()
     for node in nodes(path):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.add(node.module.partition(".")[0])
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
 
 
-def named(path: Path) -> set[str]:
-    """Full names of what a module imports from others: of modules, and of what is in them."""
-    froms = (node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module)
-    return {
-        name
-        for node in froms
-        for name in (str(node.module), *(f"{node.module}.{one.name}" for one in node.names))
-    }
+def imported(path: Path) -> set[str]:
+    """Top-level packages that a module imports."""
+    return {name.partition(".")[0] for name in named(path)}
 
 
 def test_every_make_target_that_is_mentioned_exists() -> None:

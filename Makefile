@@ -46,8 +46,9 @@ mutants: venv ## Seed bugs one at a time; shows which check catches which
 	@$(PYTHON) tests/mutants/run.py
 alerts: venv alert-tools ## Test when each alert fires, with Prometheus' own promtool
 	@$(PYTHON) -m pytest --quiet -m verify tests/alerts
-oldest: venv ## Test charts, CRDs and the operator's calls on the oldest supported Kubernetes and Helm
+oldest: venv ## Test on the oldest supported Kubernetes and Helm; needs that no other local cluster is up
 	@$(PYTHON) tests/oldest/run.py
+	@$(MAKE) --no-print-directory KUBERNETES=oldest test-e2e
 verify: venv ## Run the long campaigns, on three nodes; their reports are checked in
 	@$(MAKE) --no-print-directory NODES=3 install test-tools alert-tools
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
@@ -58,9 +59,10 @@ verify: venv ## Run the long campaigns, on three nodes; their reports are checke
 	@$(PYTHON) -m pytest --quiet -m "verify or not verify" tests/integration/backup
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration --ignore=tests/integration/backup
 	@$(PYTHON) -m pytest --quiet -m verify tests/alerts
-	@$(PYTHON) tests/oldest/run.py
 	@rm -f tests/e2e/report.json
 	@$(PYTHON) tests/tiers.py e2e-long
+	@$(MAKE) --no-print-directory cluster-down
+	@$(MAKE) --no-print-directory oldest cluster-down
 
 ##@ Development
 .PHONY: venv fmt golden reference diagrams sbom charts lock clean

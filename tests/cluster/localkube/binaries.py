@@ -23,7 +23,7 @@ DAEMONS = (
     "kubelet",
     "volume-provisioner",
 )
-OLDEST = ("kube-apiserver", "kube-controller-manager")
+OLDEST = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
 FLAGS = ("-trimpath", "-ldflags")
 SMALL = "-s -w"
 CERT_MANAGER = "github.com/cert-manager/cert-manager"
@@ -67,8 +67,8 @@ def helm() -> Path:
 
 
 def oldest_kubernetes() -> Path:
-    """The programs that need no node. -mod=mod, because the module replaces others by folders that
-    it does not contain."""
+    """Its daemons. -mod=mod, because the module replaces others by folders that it does not
+    contain."""
 
     def make(out: Path) -> None:
         module = f"k8s.io/kubernetes@{version}"

@@ -8,6 +8,7 @@ from localkube import (
     cgroups,
     control,
     debian,
+    kubernetes,
     leavings,
     network,
     operator_image,
@@ -27,7 +28,7 @@ def up(nodes: int | None) -> None:
     binaries.link_tools()
     images = cluster_images()
     members = _nodes(nodes)
-    STATE.mkdir(parents=True, exist_ok=True)
+    kubernetes.choose()
     binaries.replace_link(LINK, STATE)
     with step("network and control plane"):
         network.bridge_up()

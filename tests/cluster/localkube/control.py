@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from localkube import binaries, network, pki, processes
+from localkube import binaries, kubernetes, network, pki, processes
 from localkube.machines import Machine
 from localkube.paths import CONFIG, KUBECONFIG, LOGS, STATE
 from localkube.processes import Process
@@ -72,7 +72,7 @@ def _api_server(control: Machine) -> Process:
     policy = fill("audit-policy.yaml", control.folder / "audit-policy.yaml")
     return control.process(
         "kube-apiserver",
-        binaries.kubernetes() / "kube-apiserver",
+        kubernetes.daemon("kube-apiserver"),
         f"--advertise-address={control.address}",
         "--allow-privileged",
         f"--audit-log-path={LOGS / 'audit.log'}",
@@ -100,7 +100,7 @@ def _api_server(control: Machine) -> Process:
 def _controllers(control: Machine) -> Process:
     return control.process(
         "kube-controller-manager",
-        binaries.kubernetes() / "kube-controller-manager",
+        kubernetes.daemon("kube-controller-manager"),
         f"--kubeconfig={_kubeconfig(control, 'system:kube-controller-manager')}",
         "--allocate-node-cidrs=false",
         f"--cluster-signing-cert-file={pki.CA.certificate}",
@@ -121,7 +121,7 @@ def _scheduler(control: Machine) -> Process:
     )
     return control.process(
         "kube-scheduler",
-        binaries.kubernetes() / "kube-scheduler",
+        kubernetes.daemon("kube-scheduler"),
         f"--config={config}",
         files=(config,),
     )

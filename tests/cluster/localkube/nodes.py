@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from localkube import binaries, cgroups, network, pki, policies, processes
+from localkube import binaries, cgroups, kubernetes, network, pki, policies, processes
 from localkube.images import Image, pause
 from localkube.machines import Machine
 from localkube.processes import Process
@@ -91,7 +91,7 @@ class Node:
         )
         return self.machine.process(
             f"kubelet-{self.name}",
-            binaries.kubernetes() / "kubelet",
+            kubernetes.daemon("kubelet"),
             f"--config={config}",
             f"--hostname-override={self.name}",
             f"--kubeconfig={pki.kubeconfig(folder / 'kubelet.kubeconfig', pair)}",
@@ -104,7 +104,7 @@ class Node:
         kubeconfig = pki.kubeconfig(self.machine.folder / "kube-proxy.kubeconfig", pair)
         return self.machine.process(
             f"kube-proxy-{self.name}",
-            binaries.kubernetes() / "kube-proxy",
+            kubernetes.daemon("kube-proxy"),
             f"--kubeconfig={kubeconfig}",
             f"--cluster-cidr={network.PODS}",
             "--conntrack-max-per-core=0",

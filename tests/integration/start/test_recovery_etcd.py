@@ -389,6 +389,39 @@ def test_a_learner_cannot_be_the_survivor(world: World) -> None:
     assert not (learner.volume / marker.FILE).exists()
 
 
+def test_a_removed_member_cannot_be_the_survivor(world: World, tmp_path: Path) -> None:
+    """etcd panics here too. What docs/recovery.md says to do with the data works all the same."""
+    pods = world.bootstrap(3)
+    pods[0].put("k", "the last copy")
+    ids = pods[1].ids()
+    process = pods[1].processes[-1]
+    eventually(lambda: removes(pods[0], ids.member_id), PATIENCE)
+    assert process.wait(PATIENCE) == 0
+    for pod in (pods[0], pods[2]):
+        pod.stop()
+    job = Job(pods[1], ids, epoch=2)
+
+    assert job.container("prepare").wait(PATIENCE) == 0
+
+    assert job.start_etcd().wait(PATIENCE) != 0
+    assert "removed all voters" in pods[1].log.read_text()
+    assert not (pods[1].volume / marker.FILE).exists()
+    database = pods[1].volume / "data/member/snap/db"
+    restored = tmp_path / "restored"
+    etcdutl = str(Path(world.etcd).parent / Path(world.etcd).name.replace("etcd-", "etcdutl-"))
+    arguments = ["snapshot", "restore", str(database), "--skip-hash-check", "--data-dir"]
+    subprocess.run([etcdutl, *arguments, str(restored)], check=True, timeout=PATIENCE)
+    assert b"the last copy" in (restored / "member/snap/db").read_bytes()
+
+
+def removes(pod: Pod, member: int) -> bool:
+    try:
+        pod.call("cluster/member/remove", ID=str(member))
+    except NoReply:
+        return False
+    return True
+
+
 def adds(pod: Pod, peer_url: str) -> bool:
     try:
         pod.call("cluster/member/add", peerURLs=[peer_url], isLearner=True)

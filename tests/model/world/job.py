@@ -78,13 +78,22 @@ def _force(world: World, job: Job, content: Content) -> bool:
         return True
     if not job.pullable or content.harm == DATABASE or job.minor < _minor(world):
         return False  # Its container is in a crash loop.
-    if any(one.member == content.member and one.learner for one in world.members()):
+    if _is_no_voter(world, content):
         _become(world, job._replace(phase=FAILED))
         return True
     world.set_content(job.survivor, content._replace(alone=True))
     if world.etcd is not None:
         world.etcd = world.etcd._replace(minor=job.minor, format=job.minor)
     return True
+
+
+def _is_no_voter(world: World, content: Content) -> bool:
+    """etcd panics as it removes the last voter. That a removed member knows of its removal is
+    assumed: if it does not, it becomes a cluster of one like any other."""
+    etcd = world.etcd
+    if etcd is None or content.epoch != etcd.epoch:
+        return False
+    return not any(one.member == content.member and not one.learner for one in etcd.members)
 
 
 def _minor(world: World) -> int:

@@ -261,12 +261,15 @@ class RecoveryWorld(World):
         if self.job_version in self.failing or minor(claim.data.storage) > minor(self.job_version):
             self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
             return
-        claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
-        etcd = self.etcds[of]
-        etcd.minor = claim.data.storage
-        member_id, epoch = claim.data.member_id, self.epochs[claim.uid]
+        etcd, member_id, epoch = self.etcds[of], claim.data.member_id, self.epochs[claim.uid]
         # After a recovery with another survivor, the volume still has the list of before that.
-        urls = self.ended.get((of, epoch), etcd.members)[member_id].peer_urls
+        listed = self.ended.get((of, epoch), etcd.members)
+        if member_id not in listed:  # etcd panics as it removes the last voter
+            self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
+            return
+        claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
+        etcd.minor = claim.data.storage
+        urls = listed[member_id].peer_urls
         if epoch != job.epoch:
             self.ended[of, self.begun_epochs.get(of, epoch)] = dict(etcd.members)
             self.begun_epochs[of] = job.epoch

@@ -64,6 +64,9 @@ class Sweep:
     answers: Mapping[str, StartAnswer] = field(default_factory=dict)
     """The answers of `start`, by pod UID."""
 
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    """Why `start` did not answer, by pod UID."""
+
     of: Shape = ()
     at: float = 0.0
     answered: float = 0.0
@@ -79,7 +82,7 @@ class Sweep:
         return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
 
     def onto(self, base: Observation) -> Observation:
-        pods = tuple(replace(pod, answer=self.answers.get(pod.uid)) for pod in base.pods)
+        pods = tuple(self._as_asked(pod) for pod in base.pods)
         return replace(
             base,
             pods=pods,
@@ -91,6 +94,10 @@ class Sweep:
             denied=self.denied,
             auth=self.looked.view if self.looked else None,
         )
+
+    def _as_asked(self, pod: Pod) -> Pod:
+        why = self.unanswered.get(pod.uid, "")
+        return replace(pod, answer=self.answers.get(pod.uid), unanswered=why)
 
 
 class Network:
@@ -126,13 +133,14 @@ class Network:
             identity: the operator's client certificate; None if it has none.
             passwords: the passwords of etcd's users that should be tried.
         """
-        answers, sweep = await asyncio.gather(
+        said, sweep = await asyncio.gather(
             self._ask_starts(base.pods, key),
             self._ask_etcd(base, last or Sweep(), identity, passwords or {}),
         )
         return replace(
             sweep,
-            answers=answers,
+            answers={uid: one for uid, one in said.items() if isinstance(one, StartAnswer)},
+            unanswered={uid: one for uid, one in said.items() if isinstance(one, str)},
             of=shape_of(base),
             at=self._clock(),
             answered=asyncio.get_running_loop().time(),
@@ -141,19 +149,20 @@ class Network:
 
     async def _ask_starts(
         self, pods: Iterable[Pod], key: bytes | None
-    ) -> Mapping[str, StartAnswer]:
+    ) -> Mapping[str, StartAnswer | str]:
+        """By pod UID: what `start` said, or why it did not answer."""
         if key is None:
             return {}
         waiting = [pod for pod in pods if pod.in_start and pod.address and not pod.deleting]
         said = await asyncio.gather(*(self._ask_start(pod, key) for pod in waiting))
-        return {pod.uid: answer for pod, answer in zip(waiting, said, strict=True) if answer}
+        return {pod.uid: one for pod, one in zip(waiting, said, strict=True)}
 
-    async def _ask_start(self, pod: Pod, key: bytes) -> StartAnswer | None:
+    async def _ask_start(self, pod: Pod, key: bytes) -> StartAnswer | str:
         try:
             answer = await self._start.ask(pod.address, pod.uid, key)
         except tickets.NoAnswer as error:
             log.debug("start in pod %s did not answer: %s", pod.name, error)
-            return None
+            return str(error)
         return StartAnswer(answer.challenge, answer.finding)
 
     async def _ask_etcd(

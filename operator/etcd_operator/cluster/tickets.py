@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
@@ -90,9 +91,18 @@ class TcpStart:
                     await _hang_up(streams[1])
         except NotGenuine as error:
             log.warning("start did not prove itself: %s", error, extra={"address": address})
-            raise NoAnswer(f"{address}: {error}") from error
-        except (OSError, TimeoutError, ValueError) as error:
-            raise NoAnswer(f"{address}: {str(error) or type(error).__name__}") from error
+            words = f"something else answers there, or with another key: {error}"
+            raise NoAnswer(f"{address}:{self._port}: {words}") from error
+        except TimeoutError as error:
+            raise NoAnswer(f"{address}:{self._port}: no answer in time") from error
+        except (OSError, ValueError) as error:
+            raise NoAnswer(f"{address}:{self._port}: {_in_words(error)}") from error
+
+
+def _in_words(error: OSError | ValueError) -> str:
+    """Without the address, which asyncio repeats."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error)
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:

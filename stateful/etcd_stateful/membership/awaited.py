@@ -63,6 +63,6 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     if pod.etcd_started and seen.etcd is None:
         return f"etcd in pod {name} to reach a quorum"
     if pod.in_start:
-        what = "get its ticket" if pod.answer else "answer from its init container start"
-        return f"pod {name} to {what}"
+        silent = f"answer from its init container start{roster.why_silent(pod)}"
+        return f"pod {name} to {'get its ticket' if pod.answer else silent}"
     return f"pod {name} to become ready"

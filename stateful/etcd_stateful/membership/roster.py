@@ -21,6 +21,10 @@ from etcd_stateful.records.member import MemberRecord
 CAUGHT_UP: Final = 0.9
 """The share of the leader's progress that etcd asks of a learner (`readyPercentThreshold`)."""
 
+SILENT_SECONDS: Final = 30.0
+"""From the creation of a pod: only then is it worth a word why its `start` does not answer, as it
+refuses connections until it listens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
@@ -244,6 +248,17 @@ def stopping(pod: Pod) -> str:
     return (
         f"{pod.name} (its node does not confirm that it has stopped; if the node is off for good, "
         "delete the Node, or force-delete the pod)"
+    )
+
+
+def why_silent(pod: Pod) -> str:
+    """Why `start` in the pod does not answer, to follow what is said of it; empty while it may only
+    have begun to run."""
+    if not pod.unanswered or pod.age < SILENT_SECONDS:
+        return ""
+    return (
+        f" ({pod.unanswered}; nothing may keep the operator from that port, such as a network "
+        "policy or a service mesh)"
     )
 
 

@@ -35,6 +35,8 @@ class Pod:
     trouble: str = ""
     """What it waits for or why it fails; empty if nothing is wrong."""
     answer: StartAnswer | None = None
+    unanswered: str = ""
+    """Why `start` did not answer; empty if it did, or was not asked."""
     record: MemberRecord | None = None
     """The member record in the pod's annotations, used instead of the claim's with an emptyDir."""
     revision: str = ""

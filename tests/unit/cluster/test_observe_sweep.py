@@ -480,3 +480,13 @@ class TestStart:
 def test_the_predicted_ids_are_those_of_the_record():
     assert BOOTSTRAP.cluster_id == identity.cluster_id(IDS)
     assert base64.b64encode(KEY)
+
+
+async def test_why_start_does_not_answer_reaches_the_planner(network):
+    pods = tuple(pod(n, etcd_started=False, in_start=n == 2) for n in range(3))
+    base = observation(pods=pods)
+
+    seen = (await network.ask(base, KEY)).onto(base)
+
+    assert [one.unanswered for one in seen.pods] == ["", "", "10.0.0.2: nobody"]
+    assert not any(one.answer for one in seen.pods)

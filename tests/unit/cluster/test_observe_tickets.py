@@ -140,7 +140,7 @@ async def test_an_answer_that_is_not_genuine_is_ignored(fault):
 
 async def test_a_forgery_is_logged(caplog):
     caplog.set_level(logging.WARNING)
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoAnswer, match="something else answers there, or with another key"):
         await ask(Server(key=b"x" * 32))
     assert "did not prove itself" in caplog.text
 
@@ -174,9 +174,9 @@ async def test_no_server_at_the_address(monkeypatch):
         monkeypatch.setattr(tickets, deadline, 2 * LONG)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        began = time.monotonic()
-        with pytest.raises(NoAnswer):
-            await TcpStart(port=probe.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
+        began, port = time.monotonic(), probe.getsockname()[1]
+        with pytest.raises(NoAnswer, match=f"^127.0.0.1:{port}: Connection refused$"):
+            await TcpStart(port=port).ask("127.0.0.1", "uid-pod", KEY)
     assert time.monotonic() - began < LONG
 
 
@@ -186,7 +186,7 @@ async def test_a_silent_server_is_given_up_within_the_deadline(monkeypatch):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         began = time.monotonic()
-        with pytest.raises(NoAnswer, match="TimeoutError"):
+        with pytest.raises(NoAnswer, match=r": no answer in time$"):
             await TcpStart(port=listener.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
     assert 0.2 < time.monotonic() - began < LONG, "without a deadline it waits for ever"
 

@@ -255,6 +255,24 @@ def test_a_size_that_is_edited_after_the_first_tickets_does_not_change_the_recor
     assert steps.index("latch") < steps.index("add c-3") < steps.index("add c-4")
 
 
+def test_why_start_does_not_answer_is_said_once_it_had_time_to_listen() -> None:
+    """A service mesh or a policy that kept the operator away was in the log alone."""
+    world = World(body(1))
+    while not world.pods:
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+    world.pods[0].silent = True
+    seen, why = world.observe(), "10.0.0.1:2378: no answer in time"
+
+    young, old = (decide(with_pod(seen, 0, unanswered=why, age=age)) for age in (29.0, 30.0))
+
+    assert young == Wait("pod c-0 to answer from its init container start")
+    assert old == Wait(
+        f"pod c-0 to answer from its init container start ({why}; nothing may keep the operator "
+        "from that port, such as a network policy or a service mesh)"
+    )
+
+
 class TestGathering:
     """Members that start together resolve each other's names at the first try."""
 

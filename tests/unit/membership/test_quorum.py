@@ -51,6 +51,16 @@ class TestMayComeBack:
         assert all(f"c-{ordinal} does not answer" in rest.reason for ordinal in ordinals)
         assert world.history == []
 
+    def test_is_said_to_be_kept_from_the_operator(self) -> None:
+        world = down(3, 0, 2)
+        drive(world)
+        seen = with_pod(world.observe(), 0, unanswered="10.0.0.1:2378: Connection refused", age=60)
+
+        rest = decide(seen)
+
+        assert isinstance(rest, Wait)
+        assert "c-0 does not answer (10.0.0.1:2378: Connection refused; nothing" in rest.reason
+
     @pytest.mark.parametrize(
         ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]
     )

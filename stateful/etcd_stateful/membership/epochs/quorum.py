@@ -131,4 +131,4 @@ def _why(seat: Seat) -> str:
         return f"{seat.name}: {words} ({detail})" if detail else f"{seat.name}: {words}"
     if seat.status is not None:
         return f"{seat.name} runs without a leader"
-    return f"{seat.name} does not answer"
+    return f"{seat.name} does not answer{roster.why_silent(pod)}"

@@ -182,8 +182,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "    if known:\n        record",
-        "    if False:\n        record",
+        "    if known:\n        return _rebuild",
+        "    if False:\n        return _rebuild",
         "F13: a lost Secret of a formed cluster begins an empty one (I11)",
     ),
     Mutant(

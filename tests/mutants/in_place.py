@@ -55,6 +55,12 @@ MUTANTS: Final = [
         "a cluster is replaced on the word of an old view",
     ),
     Mutant(
+        "membership/beginning/bootstrap.py",
+        "if others := remembered.pods_of_others(seen, cluster_id):",
+        "if others := list[str]():",
+        "the record of a restored cluster is rebuilt beside pods of the other one (I11)",
+    ),
+    Mutant(
         _TAKEOVER,
         '        before="",\n',
         "",

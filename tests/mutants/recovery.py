@@ -163,9 +163,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "if survivor.halted(seen):\n        return 0",
-        "if False:\n        return 0",
+        "if survivor.halted(seen) or _retired_runs(seen):\n        return 0",
+        "if _retired_runs(seen):\n        return 0",
         "nothing is ever stopped",
+    ),
+    Mutant(
+        _REPLICAS,
+        "if survivor.halted(seen) or _retired_runs(seen):\n        return 0",
+        "if survivor.halted(seen):\n        return 0",
+        "a restored cluster is started beside pods of the one that it replaced (I11)",
     ),
     # The Job.
     Mutant(

@@ -521,6 +521,53 @@ class TestAtEveryStep:
         assert data_of(world, world.record.cluster_id) == [0, 1, 2]
         assert identity.to_hex(world.record.cluster_id) == restored
 
+    def test_a_scaled_up_stateful_set_ran_the_replaced_cluster_beside_the_restored_one(
+        self,
+    ) -> None:
+        """Between the takeover and the next template its pods were of the old one, and their
+        members started with their data."""
+        world = running(3)
+        world.ask()
+        world.apply(go(world, lambda step: "it starts with c-3" in getattr(step, "reason", "")))
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = 3
+        for _ in range(4):
+            world.turn()
+        assert [one for one, _ in world.running()] == [0, 1, 2]
+
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert data_of(world, world.record.cluster_id) == [0, 1, 2]
+        assert len(world.claims) == 3
+
+    @pytest.mark.parametrize("with_stateful_set", [True, False])
+    def test_the_restored_cluster_was_started_beside_the_one_that_still_ran(
+        self, *, with_stateful_set: bool
+    ) -> None:
+        """The Secret was lost before the takeover, and the human chose the restored data. That etcd
+        of the other cluster has to be stopped was said, but not waited for."""
+        world = running(3)
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.lose_secret()
+        if not with_stateful_set:
+            world.delete_stateful_set()
+        restored = world.claims[3].annotations[naming.CLUSTER_ID]
+        world.body["status"] = {"clusterID": restored}
+
+        step = drive(world, idle=8)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+        way = "scale StatefulSet c to 0" if with_stateful_set else "delete pods c-0, c-1, c-2"
+        assert f"{way}, and the record is rebuilt" in step.message
+        if with_stateful_set:
+            world.alter("StatefulSet", "c")["spec"]["replicas"] = 0
+        for pod in world.pods.values():
+            pod.deleting = True
+        drive(world, idle=8)
+        assert identity.to_hex(world.record.cluster_id) == restored
+        assert world.serving() == {3}
+
     def test_a_deleted_claim_that_stays_kept_the_restored_member_down(self) -> None:
         """The StatefulSet controller created no pod above it, and the plan said for ever that the
         restored cluster was about to serve. Now the members are not even stopped."""

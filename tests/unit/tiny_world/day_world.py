@@ -21,6 +21,8 @@ from etcd_stateful.membership.steps import ApplyChild, PushTicket, Step
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.observed.put_off import PutOff
 
+NO_NODE = "no node has its volume"
+
 
 class DayWorld(SwitchWorld, InPlaceWorld):
     def __init__(self, size: int = 3, **spec: Any) -> None:
@@ -111,13 +113,15 @@ class DayWorld(SwitchWorld, InPlaceWorld):
 
     def run_start(self, ordinal: int) -> None:
         claim = self.claims.get(ordinal)
-        self.pods[ordinal].node_gone = bool(claim and claim.uid in self.gone)
-        if not self.pods[ordinal].node_gone and not (claim and claim.phase == "Lost"):
+        pod = self.pods[ordinal]
+        pod.node_gone = bool(claim and claim.uid in self.gone)
+        pod.trouble = NO_NODE if pod.node_gone else pod.trouble
+        if not pod.node_gone and not (claim and claim.phase == "Lost"):
             super().run_start(ordinal)
 
     def _run_job(self, job: Job) -> None:
         claim = self.claims.get(int(job.survivor.rpartition("-")[2]))
         if claim and (claim.uid in self.gone or claim.phase == "Lost"):
-            self.job = replace(job, trouble="no node has its volume")
+            self.job = replace(job, trouble=NO_NODE)
         else:
             super()._run_job(job)

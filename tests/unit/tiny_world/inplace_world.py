@@ -128,7 +128,7 @@ class InPlaceWorld(RestoreWorld):
         self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
 
     def _may_stop(self, *asked: Any) -> None:
-        if self.record.restoring:
+        if self.record.restoring or self._clusters() & set(self.record.retired):
             return
         recovers = self.record.survivor or self.cluster.recovery is not None
         if recovers and not (self._word() and self._is_filled()):
@@ -136,6 +136,10 @@ class InPlaceWorld(RestoreWorld):
             return
         rule(self._word(), "I1", "all stopped without a human's word")
         rule(self._is_filled(), "restore", "all stopped before anything could take their place")
+
+    def _clusters(self) -> set[int]:
+        """Of which any member runs."""
+        return {data.cluster_id for _, data in self.running()}
 
     def _word(self) -> bool:
         asked, taking = restores.replacing(self.restore), self.record.successor

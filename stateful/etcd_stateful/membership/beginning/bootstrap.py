@@ -65,8 +65,7 @@ def _begin(seen: Observation, name: str) -> Step:
             f"{remembered.in_words(seen)}. Nothing is touched. {_which_is_right(seen, known)}",
         )
     if known:
-        record = remembered.rebuilt_record(seen, known.pop())
-        return CreateSecret(name, record, "the record of an existing cluster is rebuilt")
+        return _rebuild(seen, name, known.pop())
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
             "RecordsLost",
@@ -80,6 +79,22 @@ def _begin(seen: Observation, name: str) -> Step:
     peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
+
+
+def _rebuild(seen: Observation, name: str, cluster_id: int) -> Step:
+    """Pods of another cluster have to be stopped first: with the record, the right one would begin
+    to serve beside them."""
+    if others := remembered.pods_of_others(seen, cluster_id):
+        live, names = seen.stateful_set, ", ".join(others)
+        stop = f"scale StatefulSet {seen.cluster.name} to 0" if live else f"delete pods {names}"
+        return Hold(
+            "SplitBrain",
+            f"Secret {name} is gone. The cluster to go on with is {identity.to_hex(cluster_id)}, "
+            f"but etcd runs on data of another one in pods {names}. Two clusters must not serve "
+            f"under one name: {stop}, and the record is rebuilt",
+        )
+    record = remembered.rebuilt_record(seen, cluster_id)
+    return CreateSecret(name, record, "the record of an existing cluster is rebuilt")
 
 
 def _which_is_right(seen: Observation, known: set[int]) -> str:

@@ -19,6 +19,7 @@ from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.versions import Version, minor_of
 
 
@@ -90,11 +91,26 @@ def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
     return [naming.pod(seen.cluster.name, at) for at in sorted(said) if said[at] in ids]
 
 
+def pods_of_others(seen: Observation, cluster_id: int) -> list[str]:
+    """Names of the pods in which etcd runs on data from before a restore in place, or of one.
+
+    It is of another epoch. With the same epoch, somebody has edited the record on a claim.
+    """
+    epoch = _epoch(seen, cluster_id)
+    running = ((pod.name, _record(seen, pod.ordinal)) for pod in seen.pods if pod.runs_etcd)
+    held = [(name, record) for name, record in running if record and record.epoch != epoch]
+    return [name for name, record in held if record.cluster_id != cluster_id]
+
+
 def _recorded_cluster_id(seen: Observation, ordinal: int) -> int | None:
-    """The cluster ID in the member record of this ordinal's volume."""
-    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
-    record = claim.record if claim else pod.record if pod else None
+    record = _record(seen, ordinal)
     return record.cluster_id if record else None
+
+
+def _record(seen: Observation, ordinal: int) -> MemberRecord | None:
+    """The member record of this ordinal's volume."""
+    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
+    return claim.record if claim else pod.record if pod else None
 
 
 def _epoch(seen: Observation, cluster_id: int) -> int:

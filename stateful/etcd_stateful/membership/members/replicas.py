@@ -24,7 +24,7 @@ def wanted(seen: Observation) -> int:
     The number is lowered only by the member list (I5), or to zero for a recovery or restore that
     the user asked for. It is raised for a larger `spec.size` only by the member list as well.
     """
-    if survivor.halted(seen):
+    if survivor.halted(seen) or _retired_runs(seen):
         return 0
     if (listed := _by_list(seen)) is not None:
         return listed
@@ -34,6 +34,21 @@ def wanted(seen: Observation) -> int:
         # Claims do not count: they may belong to members that a shrink has just removed.
         return max(seen.replicas, begun)
     return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
+
+
+def _retired_runs(seen: Observation) -> bool:
+    """Whether pods run etcd of a cluster that a restore in place has replaced, because somebody
+    scaled the StatefulSet up after the takeover, while its template was still the old one.
+
+    The restored cluster must not begin to serve beside them, also while they stop. Once it serves,
+    only they are restarted.
+    """
+    record, etcd = seen.bootstrap, seen.etcd
+    if not record or not record.retired or (etcd and etcd.cluster_id == record.cluster_id):
+        return False
+    left = (pod for pod in seen.pods if pod.runs_etcd and not (pod.deleting and seen.replicas))
+    held = (claim.record for pod in left if (claim := seen.claim(pod.ordinal)))
+    return any(one and one.cluster_id in record.retired for one in held)
 
 
 def record(seen: Observation) -> Step | None:

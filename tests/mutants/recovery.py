@@ -32,6 +32,24 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
+        "return None if unheard(seen, asked) else asked",
+        "return asked",
+        "an operator that reaches nobody stops a cluster that serves under CORRUPT",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if seen.statuses or stopped:",
+        "if seen.statuses:",
+        "pods that stop for a recovery are started again",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "return min(most, least_of(dict(seen.disruption_budget or {})) or most)",
+        "return most",
+        "pods that have yet to join make a serving member a minority",
+    ),
+    Mutant(
+        _SURVIVOR,
         "    if running := _still_running(seen):\n",
         "    if running := '':\n",
         "a member that still runs on a deleted claim is said to have no data",

@@ -17,6 +17,7 @@ from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
+from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.start.ticket import Finding
 
@@ -43,6 +44,113 @@ def waiting(seen: Observation, ordinal: int, finding: Finding, **change: Any) ->
     said = {"in_start": True, "etcd_started": False, "ready": False}
     answer = StartAnswer("run", finding)
     return with_pod(replace(seen, statuses=statuses), ordinal, answer=answer, **said, **change)
+
+
+class TestOutOfReach:
+    """Nobody answers the operator, and no pod is Ready. A quorum may serve all the same."""
+
+    def corrupt(self, size: int = 3) -> RecoveryWorld:
+        world = formed(size)
+        assert world.etcd is not None
+        world.etcd.alarms = [Alarm("CORRUPT", world.etcd.voters[0])]
+        world.cut_off = True
+        return world
+
+    def test_a_corrupt_cluster_out_of_reach_was_stopped_for_a_recovery(self) -> None:
+        """Under CORRUPT no member is Ready, though it follows a leader and serves reads."""
+        world = self.corrupt()
+        assert not any(pod.ready for pod in world.observe().pods)
+        world.ask(1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert "one of c-0, c-1, c-2 to answer" in rest.reason
+        assert "spec.recovery.fenced" in rest.reason
+        assert world.serving() == {0, 1, 2}
+
+    def test_two_stopping_nodes_away_from_kubernetes_count_too(self) -> None:
+        world = self.corrupt()
+        world.stuck = {2}
+        world.wipe(2)
+        world.turn()
+        for one in (0, 1):
+            world.pods[one].deleting = world.pods[one].overdue = True
+            world.pods[one].trouble = "it was deleted and node n has not confirmed that it stopped"
+        world.ask(1)
+
+        assert "c-0, c-1 to answer" in str(decide(world.observe()))
+
+    def test_one_voter_among_pods_that_have_yet_to_join_is_a_quorum(self) -> None:
+        world = formed(1)
+        world.edit(size=3)
+        until(world, "add c-1")
+        assert world.etcd is not None
+        world.etcd.alarms = [Alarm("CORRUPT", world.etcd.voters[0])]
+        world.cut_off = True
+        world.ask(0)
+
+        assert not survivor.halted(world.observe())
+
+    def test_it_ends_once_the_operator_reaches_the_quorum(self) -> None:
+        world = self.corrupt()
+        world.ask(1)
+        drive(world)
+        world.cut_off = False
+
+        drive(world)
+
+        assert world.record.declined
+        assert len(world.pods) == 3
+
+    def test_fenced_pods_do_not_count(self) -> None:
+        """The user knows that their nodes are off. Too few others run etcd for a quorum."""
+        world = self.corrupt()
+        world.ask(1, fenced=["c-0", "c-2"])
+
+        assert survivor.halted(world.observe())
+
+    def test_a_silent_survivor_alone_is_no_quorum(self) -> None:
+        world = lost()
+        world.cut_off = True
+        world.ask(1)
+
+        assert survivor.halted(world.observe())
+
+    @pytest.mark.parametrize("why", ["crashing", "stranger", "in start"])
+    def test_pods_without_an_etcd_of_this_cluster_do_not_count(self, why: str) -> None:
+        world = self.corrupt()
+        world.ask(1)
+        seen = world.observe()
+        if why == "stranger":
+            seen = replace(seen, strangers={0: 7, 2: 7})
+        for one in (0, 2):
+            change = {"crashing": {"crashing": True}, "in start": {"in_start": True}}.get(why, {})
+            seen = with_pod(seen, one, **change)
+
+        assert survivor.halted(seen)
+
+    def test_a_member_that_answers_without_a_leader_speaks_for_the_others(self) -> None:
+        """As when two nodes are off: their pods seem to run until someone says otherwise."""
+        world = formed()
+        for one in (0, 2):
+            world.pods[one].silent = True
+        world.turn()
+        world.ask(1)
+
+        assert survivor.halted(world.observe())
+
+    def test_silence_of_pods_that_stop_does_not_undo_the_recovery(self) -> None:
+        world = formed()
+        for one in (0, 2):
+            world.pods[one].silent = True
+        world.turn()
+        world.ask(1)
+        world.apply(decide(world.observe()))
+        seen = world.observe()
+        assert seen.replicas == 0
+
+        assert survivor.halted(replace(seen, statuses={}))
 
 
 class TestBeforeTheEpochIsRaised:

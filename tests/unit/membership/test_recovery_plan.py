@@ -245,13 +245,11 @@ class TestBeforeTheEpochIsRaised:
     def test_a_quorum_that_comes_back_cancels_it(self) -> None:
         """The pods were about to be stopped when the members were back."""
         world = formed()
-        world.cut_off = True
         world.ask(1)
-        for pod in world.pods.values():
-            pod.silent = True
+        for ordinal in (0, 2):
+            world.pods[ordinal].silent = True
         wait_for_stop = decide(world.observe())
         assert isinstance(wait_for_stop, ApplyChild)
-        world.cut_off = False
         for pod in world.pods.values():
             pod.silent = False
 
@@ -838,10 +836,12 @@ class TestWhileAQuorumAnswers:
         world.ask(1)
         seen = world.observe()
         pods = tuple(replace(pod, ready=False) for pod in seen.pods)
-        seen = replace(seen, statuses={}, pods=pods)
+        leaderless = {1: replace(seen.statuses[1], leader_id=0)}
 
-        assert not survivor.halted(seen)
-        assert survivor.halted(replace(seen, etcd=None))
+        for statuses in ({}, leaderless):
+            assert not survivor.halted(replace(seen, statuses=statuses, pods=pods))
+        without = replace(seen, etcd=None, statuses=leaderless, pods=pods)
+        assert survivor.halted(without)
 
     def test_the_request_is_not_kept_for_the_next_lost_quorum(self) -> None:
         world = formed()

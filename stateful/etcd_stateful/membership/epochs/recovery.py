@@ -78,9 +78,19 @@ def refused(seen: Observation) -> Step | None:
             "RecoveryRefused",
             f"spec.recovery is not carried out: {why}. {survivor.ways_out(seen)}",
         )
-    names = ", ".join(survivor.still_serving(seen, asked))
-    words = f"{names} to be no longer Ready and to have no leader: a quorum may still serve"
-    return Wait(words, soon=True)
+    return Wait(_what_may_serve(seen, asked), soon=True)
+
+
+def _what_may_serve(seen: Observation, asked: Recovery) -> str:
+    """What has to be over before all pods are stopped."""
+    if serving := survivor.still_serving(seen, asked):
+        need = "to be no longer Ready and to have no leader: a quorum may still serve"
+        return f"{', '.join(serving)} {need}"
+    return (
+        f"one of {', '.join(survivor.unheard(seen, asked))} to answer: etcd runs in them, so a "
+        "quorum may still serve, out of the operator's reach (if the node of one is off, or cut "
+        "off from clients and members, for good, list the pod in spec.recovery.fenced)"
+    )
 
 
 def not_needed(seen: Observation) -> Step | None:

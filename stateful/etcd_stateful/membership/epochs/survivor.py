@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.identity import to_hex
+from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -33,12 +34,12 @@ def accepted(seen: Observation) -> Recovery | None:
     """The recovery that the spec asks for, if it may begin.
 
     That the operator reaches no member does not prove that the quorum is lost: the kubelets must
-    not see one either (`still_serving`).
+    not see one either (`still_serving`), nor may there be one that they cannot see (`unheard`).
     """
     asked = requested(seen)
     if asked is None or seen.etcd is not None or why_not(seen, asked) or still_serving(seen, asked):
         return None
-    return asked
+    return None if unheard(seen, asked) else asked
 
 
 def halted(seen: Observation) -> bool:
@@ -113,6 +114,29 @@ def still_serving(seen: Observation, asked: Recovery) -> list[str]:
 def _leader(seen: Observation, ordinal: int) -> int:
     status = seen.statuses.get(ordinal)
     return status.leader_id if status else 0
+
+
+def unheard(seen: Observation, asked: Recovery) -> list[str]:
+    """Pods that may serve as a quorum although none is Ready, while no member answers the operator.
+
+    Under CORRUPT no pod is Ready, nor is one whose node Kubernetes does not reach. Once the pods
+    are to stop, their silence says nothing any more.
+    """
+    stopped = seen.stateful_set is not None and seen.replicas == 0
+    if seen.statuses or stopped:
+        return []
+    pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]
+    others = {*asked.fenced, *(naming.pod(seen.cluster.name, one) for one in seen.strangers)}
+    names = [pod.name for pod in pods if pod.name not in others]
+    return names if len(names) >= _least_quorum(seen) else []
+
+
+def _least_quorum(seen: Observation) -> int:
+    """How many members are a quorum, without a list: by the record, or fewer by the budget, which
+    does not count ordinals that have yet to join."""
+    record = recorded(seen)
+    most = roster.quorum(record.size or len(record.members))
+    return min(most, least_of(dict(seen.disruption_budget or {})) or most)
 
 
 def candidates(seen: Observation) -> list[Seat]:

@@ -1105,3 +1105,13 @@ def test_a_cluster_whose_pods_are_not_seen_is_not_settled() -> None:
     step = decide(replace(formed(3).observe(), pods=()))
 
     assert step == Wait("pod c-0 to be created; the Events of StatefulSet c say what keeps it")
+
+
+def test_a_pod_no_longer_stopped_once_its_stateful_set_was_deleted_without_its_pods() -> None:
+    """Nothing takes a deletion back, but the tiny world did."""
+    world = formed(3)
+    world.restart_pod(1)
+
+    world.delete_stateful_set()
+
+    assert [pod.deleting for pod in world.pods.values()] == [False, True, False]

@@ -530,7 +530,7 @@ class World:
     def delete_stateful_set(self, *, with_pods: bool = False) -> None:
         del self.objects["StatefulSet", self.cluster.name]
         for pod in self.pods.values():
-            pod.deleting = with_pods
+            pod.deleting = pod.deleting or with_pods
 
     def remake(self, uid: str = UID, **spec: Any) -> World:
         """Deletes the cluster and creates one with the same name; the claims stay."""

@@ -482,6 +482,22 @@ class TestUnready:
 
         assert labels(world.history) == ["restart c-0", "restart c-1", "restart c-2"]
 
+    def test_a_silent_pod_was_restarted_while_the_pod_of_a_removed_member_stopped(self) -> None:
+        """I8: only the pods that the StatefulSet asks for were looked at."""
+        world = formed(5)
+        world.edit(size=4)
+        until(world, "StatefulSet c")
+        world.edit(size=4, **LABEL)
+        world.apply(until(world, "StatefulSet c"))
+        world.pods[0].silent = True
+        world.turn()
+        assert world.pods[4].deleting
+        assert roll.restart_unready(world.observe()) is None
+
+        world.turn()
+        assert 4 not in world.pods
+        assert labels([roll.restart_unready(world.observe())]) == ["restart c-0"]
+
     @pytest.mark.parametrize(
         "down",
         [

@@ -73,8 +73,8 @@ def _another_is_away(seen: Observation, seat: Seat) -> bool:
 
     A pod that fails, or whose node does not confirm that it has stopped, does not count.
     """
-    others = [seen.pod(one) for one in range(seen.replicas) if one != seat.ordinal]
-    return any(pod is None or _is_on_its_way(pod) for pod in others)
+    ordinals = {*range(seen.replicas), *(pod.ordinal for pod in seen.pods)} - {seat.ordinal}
+    return any(pod is None or _is_on_its_way(pod) for pod in map(seen.pod, ordinals))
 
 
 def _is_on_its_way(pod: Pod) -> bool:

@@ -12,7 +12,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 from etcd_stateful import naming
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.rolling import roll
+from etcd_stateful.membership.rolling import roll, version_first
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import StartAnswer
@@ -497,6 +497,61 @@ class TestUnready:
         world.turn()
         assert 4 not in world.pods
         assert labels([roll.restart_unready(world.observe())]) == ["restart c-0"]
+
+    @pytest.mark.parametrize("missing", ["image_missing", "start_missing"])
+    def test_an_operator_that_is_cut_off_restarted_all_for_an_image_that_nobody_has(
+        self, missing: str
+    ) -> None:
+        """I1: a pod that fails did not count as away, whatever it fails from. After an alarm
+        CORRUPT no pod is Ready, though a quorum may run."""
+        world = self.cut_off()
+        del world.pods[0]
+        world._control()
+        pulling = {"trouble": "image x cannot be pulled (ImagePullBackOff)", missing: True}
+        assert self.unready(world, trouble="cannot be scheduled") == ["restart c-1"]
+
+        assert self.unready(world, **pulling) == []
+        assert self.unready(world, **pulling, deleting=True, overdue=True) == ["restart c-1"]
+
+    def test_another_image_is_tried_where_the_first_one_is_missing(self) -> None:
+        """First by the pod that lacks it, then by the others, one after the other."""
+        world = formed(3)
+        world.cut_off = True
+        for pod in world.pods.values():
+            pod.silent = True
+        world.operator_image, world.bad_starts = "operator:2", {"operator:2"}
+        world.edit(**LABEL)
+        drive(world)
+        assert labels(world.history[-2:]) == ["StatefulSet c", "restart c-0"]
+
+        world.operator_image = "operator:3"
+        world.history.clear()
+        drive(world)
+
+        expected = ["StatefulSet c", "restart c-0", "restart c-1", "restart c-2"]
+        assert labels(world.history) == expected
+
+    def test_an_image_of_an_older_template_keeps_no_other_from_the_edit(self) -> None:
+        """Nor does that of an older operator, by the revision alone."""
+        world = self.cut_off()
+        seen = with_pod(world.observe(), 0, ready=False)
+        seen = with_pod(seen, 2, ready=False, etcd_started=False, trouble="its image is missing")
+        of_operator = {"start_missing": True, "spec_hash": version_first.template_hash(seen)}
+
+        for lacks in ({"image_missing": True}, of_operator):
+            older = with_pod(seen, 2, **lacks)
+            assert labels([roll.restart_unready(older)]) == ["restart c-0"]
+            assert roll.restart_unready(with_pod(older, 2, revision="")) is None
+
+    def test_a_pod_that_fails_is_restarted_though_another_lacks_the_image(self) -> None:
+        """Nothing is lost by it: the image may be on its node."""
+        world = self.cut_off()
+        del world.pods[0]
+        world._control()
+        seen = with_pod(world.observe(), 0, trouble="its image is missing", start_missing=True)
+
+        assert roll.restart_unready(with_pod(seen, 1, ready=False)) is None
+        assert labels([roll.restart_unready(with_pod(seen, 1, **DOWN))]) == ["restart c-1"]
 
     @pytest.mark.parametrize(
         "down",

@@ -33,7 +33,8 @@ def restart_unready(seen: Observation) -> Step | None:
 
     A pod whose etcd answers is kept, even if it has no leader: without a quorum, it may be the last
     good member. And if the network separates the operator from all pods, no etcd seems to answer.
-    So pods in which etcd may run are restarted one by one, each when the one before is back (I8).
+    So pods in which etcd may run are restarted one by one, each when the one before is back (I8),
+    and none while a pod of the newest template lacks an image: it might not come back either (I1).
     """
     for seat in roster.seats(seen):
         pod = seat.pod
@@ -42,6 +43,8 @@ def restart_unready(seen: Observation) -> Step | None:
         if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
+            continue
+        if pod.runs_undisturbed and is_latched(seen) and _template_lacks_image(seen):
             continue
         if (
             pod.etcd_started
@@ -75,6 +78,13 @@ def _another_is_away(seen: Observation, seat: Seat) -> bool:
     """
     ordinals = {*range(seen.replicas), *(pod.ordinal for pod in seen.pods)} - {seat.ordinal}
     return any(pod is None or _is_on_its_way(pod) for pod in map(seen.pod, ordinals))
+
+
+def _template_lacks_image(seen: Observation) -> bool:
+    """Whether a pod cannot pull an image, and would get no other by a restart."""
+    lacking = (one for one in seen.pods if one.image_missing or one.start_missing)
+    stay = (one for one in lacking if not one.deleting and not _lacks_start(seen, one))
+    return any(not _is_outdated(seen, one) for one in stay)
 
 
 def _is_on_its_way(pod: Pod) -> bool:

@@ -15,6 +15,8 @@ from etcd_stateful.api.tls import (
     NO_TLS,
     NOTHING_REQUESTED,
     PLAINTEXT,
+    Level,
+    Levels,
     Link,
     Links,
     RequestedLinks,
@@ -22,7 +24,8 @@ from etcd_stateful.api.tls import (
     load_links,
 )
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import Hold, Settled
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import CreateSecret, Hold, Settled
 from etcd_stateful.membership.tls import links
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
@@ -33,6 +36,7 @@ HALF = Link("Managed", between=True)
 STATIC = Links(Link("Static", "p"), Link("Static", "s", "o"))
 ISSUED = Link("Issued", issuer=Issuer("ca", "Issuer", "cert-manager.io"))
 OFF = {"peer": "Plaintext", "client": "Plaintext"}
+NONE, MIDDLE, FULL = Level
 
 
 def began_with(wanted: Links, **spec: object) -> Observation:
@@ -91,8 +95,8 @@ def test_a_stateful_set_without_the_annotation_predates_tls() -> None:
     assert of(replace(from_before(), secret=None)) == NO_TLS
 
 
-def test_without_both_the_claims_tell_how_peers_connect() -> None:
-    seen = replace(formed(3).observe(), secret=None, stateful_set=None)
+def test_without_both_and_pods_the_claims_tell_how_peers_connect() -> None:
+    seen = replace(formed(3).observe(), secret=None, stateful_set=None, pods=())
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["https"] * 3
     assert of(seen) == BOTH
     own = replace(seen.cluster, requested_links=RequestedLinks(STATIC.peer, None))
@@ -103,7 +107,7 @@ def test_without_both_the_claims_tell_how_peers_connect() -> None:
 
 def test_a_cluster_from_before_tls_that_lost_both_comes_back_in_plaintext() -> None:
     """Its members' data says http, and clients without certificates must not be locked out."""
-    seen = replace(from_before(), secret=None, stateful_set=None)
+    seen = replace(from_before(), secret=None, stateful_set=None, pods=())
     assert [one.record.peer_scheme for one in seen.claims if one.record] == ["http"] * 3
     assert of(seen) == NO_TLS
     asked = replace(seen.cluster, requested_links=RequestedLinks(MANAGED, MANAGED))
@@ -119,8 +123,79 @@ def test_volumes_of_a_deleted_cluster_count_only_where_they_are_adopted(
     assert world.record.links == wanted
 
 
+def lost_beside(*levels: Levels, **changes: object) -> Observation:
+    """Neither record nor StatefulSet is left of a cluster whose pods have these levels."""
+    seen = formed(len(levels), TLS=OFF).observe()
+    pods = (
+        replace(pod, levels=level, **changes) for pod, level in zip(seen.pods, levels, strict=True)
+    )
+    return replace(seen, secret=None, stateful_set=None, pods=tuple(pods))
+
+
+def asked_of(seen: Observation, peer: Link | None, client: Link | None) -> Links:
+    cluster = replace(seen.cluster, requested_links=RequestedLinks(peer, client))
+    return of(replace(seen, cluster=cluster))
+
+
+def test_clients_of_running_pods_are_not_cut_off_by_an_edit_when_both_are_lost() -> None:
+    """A rebuilt record took the edited spec for what pods serve: each that restarted served clients
+    in another way than the others, instead of both ways for a while."""
+    world = formed(3, TLS=OFF)
+    world.edit(TLS={"peer": "Managed", "client": "Managed"})
+    world.delete_stateful_set()
+    world.lose_secret()
+
+    step = decide(world.observe())
+
+    assert isinstance(step, CreateSecret)
+    assert step.record.links == NO_TLS
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [
+        ((NONE, NONE), PLAINTEXT),
+        ((NONE, MIDDLE), HALF),
+        ((MIDDLE, MIDDLE), HALF),
+        ((MIDDLE, FULL), HALF),
+        ((NONE, FULL), HALF),
+        ((FULL, FULL), MANAGED),
+    ],
+)
+@pytest.mark.parametrize("asked", [PLAINTEXT, HALF, MANAGED, None])
+def test_without_both_pods_tell_how_far_a_change_has_come(
+    levels: tuple[Level, Level], wanted: Link, asked: Link | None
+) -> None:
+    clients = lost_beside(*(Levels(NONE, one) for one in levels))
+    assert asked_of(clients, None, asked) == Links(PLAINTEXT, wanted)
+    peers = lost_beside(*(Levels(one, NONE) for one in levels))
+    assert asked_of(peers, asked, None) == Links(wanted, PLAINTEXT)
+
+
+def test_pods_do_not_tell_who_issued_the_certificates() -> None:
+    seen = lost_beside(*[Levels(FULL, FULL)] * 3)
+    assert asked_of(seen, STATIC.peer, STATIC.client) == STATIC
+    assert asked_of(seen, ISSUED, ISSUED) == Links(ISSUED, ISSUED)
+    half = lost_beside(*[Levels(MIDDLE, MIDDLE)] * 3)
+    assert asked_of(half, STATIC.peer, ISSUED) == Links(replace(STATIC.peer, between=True), HALF)
+    assert load_links(json.loads(dump_links(asked_of(half, ISSUED, ISSUED)))) == Links(HALF, HALF)
+
+
+def test_pods_of_unknown_levels_leave_it_to_the_claims() -> None:
+    seen = lost_beside(*[Levels(NONE, NONE)] * 3)
+    seen = replace(seen, pods=tuple(replace(pod, levels=None) for pod in seen.pods))
+    assert asked_of(seen, MANAGED, MANAGED) == Links(PLAINTEXT, MANAGED)
+
+
+def test_pods_that_never_ran_do_not_bind_a_cluster_that_begins() -> None:
+    seen = lost_beside(*[Levels(NONE, NONE)] * 3, etcd_started=False)
+    assert asked_of(seen, MANAGED, MANAGED) == NO_TLS, "their claims are recorded"
+    seen = replace(seen, claims=tuple(replace(one, record=None) for one in seen.claims))
+    assert asked_of(seen, MANAGED, MANAGED) == BOTH
+
+
 def test_volumes_without_a_record_tell_nothing() -> None:
-    seen = replace(from_before(), secret=None, stateful_set=None)
+    seen = replace(from_before(), secret=None, stateful_set=None, pods=())
     claims = tuple(replace(one, record=None) for one in seen.claims)
     assert of(replace(seen, claims=claims)) == BOTH
 

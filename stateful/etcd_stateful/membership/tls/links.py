@@ -1,8 +1,9 @@
 """Which links a cluster has: those on record, even if its spec says something else by now.
 
 The bootstrap record has what the cluster began with, or how far it has come from that
-(`tls_switch`). If the record is lost, the StatefulSet's annotation tells. Without that too, the
-claims at least tell whether the peer URLs, which are part of etcd's data, are https.
+(`tls_switch`). If the record is lost, the StatefulSet's annotation tells. Without that too, pods
+tell how far each link has come, and without pods the claims at least tell whether the peer URLs,
+which are part of etcd's data, are https.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Levels, Link, Links
+from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Level, Levels, Link, Links
 from etcd_stateful.manifests.statefulset import links_of
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Step
@@ -37,7 +38,10 @@ def _links(seen: Observation) -> Links:
     # Links that the spec does not set all began the same way.
     began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))
     wanted = seen.cluster.requested_links.over(began)
-    return replace(wanted, peer=_of_scheme(wanted.peer, schemes))
+    levels = _levels_of_members(seen)
+    peer = _of_levels(wanted.peer, {one.peer for one in levels})
+    client = _of_levels(wanted.client, {one.client for one in levels})
+    return Links(peer or _of_scheme(wanted.peer, schemes), client or wanted.client)
 
 
 def rendered(stateful_set: Live) -> Links | None:
@@ -46,6 +50,32 @@ def rendered(stateful_set: Live) -> Links | None:
         return links_of(stateful_set)
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _levels_of_members(seen: Observation) -> set[Levels]:
+    """The levels of the pods, if etcd has run in one or a volume is recorded as a member's. Pods of
+    a cluster that has yet to begin bind it to nothing."""
+    held = any(claim.record for claim in seen.claims)
+    if not held and not any(pod.etcd_started or pod.record for pod in seen.pods):
+        return set()
+    return {pod.levels for pod in seen.pods if pod.levels}
+
+
+def _of_levels(wanted: Link, levels: set[Level]) -> Link | None:
+    """The link, but at the level of the pods; None without pods.
+
+    Pods that differ are amid a change of TLS. Halfway, members are reached by those on either side
+    of it.
+    """
+    if not levels:
+        return None
+    level = next(iter(levels)) if len(levels) == 1 else Level.BETWEEN
+    if level is Level.PLAINTEXT:
+        return PLAINTEXT
+    between = level is Level.BETWEEN
+    if not wanted.is_encrypted or (between and wanted.mode == "Issued"):
+        wanted = MANAGED  # certificates of an issuer are never halfway
+    return replace(wanted, between=between)
 
 
 def _of_scheme(wanted: Link, schemes: set[str]) -> Link:

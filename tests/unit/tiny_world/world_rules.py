@@ -67,7 +67,7 @@ def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
         rule(not world.data_of(new.cluster_uid), "I11", "another attempt beside data")
         rule(not new.issued, "I3", "another attempt with tickets of the one before")
     if new.version not in (world.version, old.version):
-        _version(world, new, begins=new.attempt != old.attempt)
+        _version(world, old, new)
 
 
 def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
@@ -79,10 +79,18 @@ def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
     return gone & {*listed, *(one.member_id for one in old.members)} if old.latched else gone
 
 
-def _version(world: World, new: Bootstrap, *, begins: bool) -> None:
-    """Allows one minor at a time, and no version too old to read the data of a member."""
-    wanted = minor(new.version)
+def _version(world: World, old: Bootstrap, new: Bootstrap) -> None:
+    """Allows one minor at a time, and no version too old to read the data of a member.
+
+    In place of a version that was only assumed, any other may be tried while no etcd runs: etcd
+    itself refuses data that it cannot read.
+    """
+    wanted, begins = minor(new.version), new.attempt != old.attempt
     rule(new.latched or begins, "I9", "another version amid an attempt to form a cluster")
+    if old.untried:
+        up = [ordinal for ordinal, _ in world.running() if not world.pods[ordinal].crashing]
+        rule(not up, "I9", f"{new.version} is tried while {up} run")
+        return
     for ordinal, data in world.volumes():
         if world.is_listed(data):
             rule(minor(data.storage) <= wanted, "I9", f"c-{ordinal} could not read its data")

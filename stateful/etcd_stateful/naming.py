@@ -114,6 +114,10 @@ WRITTEN = f"{GROUP}/written"
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the etcd version that its pods should run. Only a version change moves it."""
 
+ASSUMED_ANNOTATION = f"{GROUP}/etcd-version-assumed"
+"""On the StatefulSet: the same version, if no record told which one the members ran, and no quorum
+has answered with it yet."""
+
 BEGUN_ANNOTATION = f"{GROUP}/epoch-begun"
 """On the StatefulSet: an epoch above that of its pods, which a lost recovery has begun."""
 

@@ -28,12 +28,14 @@ def stateful_set(
     operator_image: str,
     epoch: int = FIRST_EPOCH,
     begun: int = 0,
+    assumed: bool = False,
 ) -> Manifest:
     """The StatefulSet of the cluster.
 
     Args:
         epoch: the epoch that `start` expects of the data on the volumes.
         begun: a later epoch that a lost recovery has begun, noted for when this record is lost too.
+        assumed: whether the version is only assumed, noted for the same reason.
     """
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
@@ -41,6 +43,8 @@ def stateful_set(
         described["annotations"][naming.LINKS_ANNOTATION] = dump_links(cluster.links)
     if begun > epoch:
         described["annotations"][naming.BEGUN_ANNOTATION] = str(begun)
+    if assumed:
+        described["annotations"][naming.ASSUMED_ANNOTATION] = str(cluster.version)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -64,6 +68,12 @@ def stateful_set(
 def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version that a live StatefulSet was rendered for; None if it does not say."""
     return parse_version(_notes(live).get(naming.VERSION_ANNOTATION, ""))
+
+
+def is_assumed(live: Mapping[str, Any]) -> bool:
+    """Whether the version of a live StatefulSet was only assumed when it was rendered."""
+    noted = parse_version(_notes(live).get(naming.ASSUMED_ANNOTATION, ""))
+    return noted is not None and noted == version_of(live)
 
 
 def begun_in(live: Mapping[str, Any]) -> int:

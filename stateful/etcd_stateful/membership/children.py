@@ -16,7 +16,7 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
-from etcd_stateful.manifests.statefulset import stateful_set, version_of
+from etcd_stateful.manifests.statefulset import is_assumed, stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.members import budget, replicas
@@ -193,17 +193,22 @@ def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:
 
 
 def _stateful_set(seen: Observation) -> Manifest:
+    record = recorded(seen)
     manifest = stateful_set(
         bootstrap.at_running_version(seen),
         replicas=replicas.wanted(seen),
         operator_image=seen.operator_image,
-        epoch=recorded(seen).epoch,
-        begun=recorded(seen).begun,
+        epoch=record.epoch,
+        begun=record.begun,
+        assumed=record.untried,
     )
     if seen.stateful_set is not None:
         # Kubernetes lets nobody change them, so they stay as an older operator rendered them.
         live = seen.stateful_set["spec"]
         manifest["spec"]["volumeClaimTemplates"] = live.get("volumeClaimTemplates", [])
+        if is_assumed(seen.stateful_set) and not record.untried:
+            # What a manifest leaves out is no drift; but this note must not outlive the guess.
+            manifest["metadata"]["annotations"][naming.ASSUMED_ANNOTATION] = ""
         if version_first.keeps_template(seen):
             manifest["spec"]["template"] = live["template"]
     return manifest

@@ -240,6 +240,57 @@ class TestAGuess:
         assert (upgrade.replace_assumed(seen) is None) is (told and now == MIDDLE)
 
 
+class TestTheSecretIsLostTwice:
+    """The first record was rebuilt with a version that nothing tells, the second one after it."""
+
+    def guessed(self, wrong: str) -> World:
+        """No member can run the version that was guessed."""
+        world = running(MIDDLE)
+        world.lose_secret()
+        world.delete_stateful_set()
+        world.pods.clear()
+        world.edit(version=wrong)
+        world.failing = {wrong}
+        drive(world)
+        assert (world.record.version, world.record.untried) == (wrong, True)
+        return world
+
+    @pytest.mark.parametrize("wrong", [OLD, NEW])
+    def test_the_guess_was_kept_for_good(self, wrong: str) -> None:
+        """The StatefulSet that was rendered with it passed for a trace of what members ran."""
+        world = self.guessed(wrong)
+        world.lose_secret()
+        drive(world)
+        assert (world.record.version, world.record.untried) == (wrong, True)
+
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert versions(world) == {MIDDLE}
+        assert not world.record.untried
+
+    def test_after_a_quorum_has_answered_the_guess_is_none(self) -> None:
+        world = self.guessed(NEW)
+        world.edit(version=MIDDLE)
+        drive(world)
+        for ordinal in list(world.pods):
+            world.restart_pod(ordinal)
+        world.lose_secret()
+        world.turn()
+
+        record = taken_on(world.observe())
+
+        assert (record.version, record.untried) == (MIDDLE, False)
+        assert drive(world) == Settled()
+
+    def test_the_note_is_of_the_version_beside_it(self) -> None:
+        world = running(MIDDLE)
+        world.alter("StatefulSet", "c")["metadata"]["annotations"][naming.ASSUMED_ANNOTATION] = NEW
+        world.lose_secret()
+
+        assert not taken_on(world.observe()).untried
+
+
 @pytest.mark.parametrize("text", ["", "x", "-1", "9" * 10])
 def test_an_unreadable_note_of_an_epoch_ended_each_look_at_the_cluster(text: str) -> None:
     world = formed(1)

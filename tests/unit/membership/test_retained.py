@@ -12,6 +12,7 @@ from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, unt
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RetainedClaims
+from etcd_stateful.manifests.statefulset import is_assumed
 from etcd_stateful.membership.beginning import tickets
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -145,8 +146,10 @@ class TestAdopt:
             "push c-1 adopt",
             "push c-2 adopt",
             "ledger 0",
+            "StatefulSet c",
         ]
         assert not world.record.untried
+        assert not is_assumed(world.objects["StatefulSet", "c"])
         assert world.record.cluster_id == old.record.cluster_id
         assert {world.data(ordinal).member_id for ordinal in range(3)} == members
         assert {world.data(ordinal).cluster_uid for ordinal in range(3)} == {NEW}

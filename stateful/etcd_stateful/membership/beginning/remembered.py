@@ -14,7 +14,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.start_settings import epoch_in
-from etcd_stateful.manifests.statefulset import begun_in, version_of
+from etcd_stateful.manifests.statefulset import begun_in, is_assumed, version_of
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.records import bootstrap as records
@@ -33,7 +33,7 @@ def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
     return replace(
         taken_on,
         before=_version_before(seen, version),
-        untried=known is None,
+        untried=known is None or _is_still_assumed(seen),
         begun=_begun(seen, epoch),
     )
 
@@ -145,6 +145,11 @@ def _version_in_objects(seen: Observation) -> Version | None:
         return live
     ran = Counter(_have_run(seen))
     return min(ran, key=lambda one: (minor_of(one), -ran[one], one), default=None)
+
+
+def _is_still_assumed(seen: Observation) -> bool:
+    """Whether the StatefulSet's version comes from a record that had only assumed it."""
+    return seen.stateful_set is not None and is_assumed(seen.stateful_set)
 
 
 def _have_run(seen: Observation) -> list[Version]:

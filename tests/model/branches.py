@@ -211,7 +211,7 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
         "a guard: a vacancy is filled before anyone is restarted",
         f"{_M}roll.py",
     ),
-    "upgrade.replace_assumed": (
+    "upgrade._declared": (
         "all records lost but those on claims, of a version that none can run",
         f"{_M}remembered.py",
     ),

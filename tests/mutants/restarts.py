@@ -349,8 +349,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "    if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):",
-        "    if record.survivor or wanted == now or not _none_can_run(seen):",
+        "    if not record.untried or wanted == now:\n",
+        "    if wanted == now:\n",
         "an edit jumps over the gates where all members fail for a moment (I9)",
     ),
     Mutant(

@@ -16,7 +16,7 @@ from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
-from etcd_operator.objects.trouble import podless, trouble
+from etcd_operator.objects.trouble import all_containers, is_crashing, podless, trouble
 from etcd_operator.step_result import Done, Outdated
 from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
@@ -101,6 +101,7 @@ class Recoveries:
             claim_uid=notes.get(naming.CLAIM_UID, ""),
             etcd_started=any(map(_ran, own))
             or _failed(raw) > sum(_phase(pod) == "Failed" for pod in own),
+            etcd_crashing=state == "running" and newest is not None and _crashes(newest),
         )
 
     def _trouble(self, job: Json, pod: Mapping[str, Any] | None) -> str:
@@ -144,6 +145,12 @@ def _ran(pod: Json) -> bool:
     """Whether etcd has started in the pod."""
     started = (pod.get("status") or {}).get("initContainerStatuses") or ()
     return any(one["name"] == naming.ETCD_CONTAINER and reading.has_run(one) for one in started)
+
+
+def _crashes(pod: Mapping[str, Any]) -> bool:
+    """Whether etcd keeps failing in the pod."""
+    every = all_containers(pod.get("status") or {})
+    return any(one["name"] == naming.ETCD_CONTAINER and is_crashing(one) for one in every)
 
 
 def _failed(raw: Json) -> int:

@@ -94,3 +94,5 @@ class Job:
     """UID of the claim that a restore Job was created to fill."""
     etcd_started: bool = False
     """etcd has started in one of its pods, or this cannot be ruled out any more."""
+    etcd_crashing: bool = False
+    """etcd keeps failing in its pod, and does not run now."""

@@ -318,6 +318,25 @@ class TestWhatIsAsked:
 
         assert ((await self.look(kube)).occupants == ("c-recovery-x7k2p",)) is there
 
+    @pytest.mark.parametrize(
+        ("container", "state", "crashes"),
+        [
+            ("etcd", {"waiting": {"reason": "CrashLoopBackOff"}}, True),
+            ("etcd", {"running": {}}, False),
+            ("finish", {"waiting": {"reason": "CrashLoopBackOff"}}, False),
+        ],
+    )
+    async def test_whether_etcd_keeps_failing_in_it(
+        self, kube: FakeKube, container: str, state: dict[str, Any], crashes: bool
+    ) -> None:
+        self.made(kube)
+        self.pod(kube, initContainerStatuses=[{"name": container, "state": state}])
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.etcd_crashing is crashes
+
     async def test_the_last_words_of_its_containers(self, kube: FakeKube) -> None:
         ended = {"exitCode": 3, "message": "refused: the log is of another"}
         self.made(kube, conditions=[{"type": "Failed", "status": "True"}])

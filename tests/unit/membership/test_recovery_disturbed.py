@@ -16,7 +16,15 @@ from etcd_stateful.membership.epochs import in_place_request, quorum, survivor
 from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
+from etcd_stateful.membership.rolling import upgrade
+from etcd_stateful.membership.steps import (
+    DeleteClaim,
+    DeletePod,
+    Hold,
+    Settled,
+    Wait,
+    WriteBootstrap,
+)
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.start.ticket import Finding
@@ -390,3 +398,54 @@ def test_data_of_a_recovery_that_ended_with_its_cluster_could_not_be_adopted() -
     world.lose_secret()
     assert drive(world) == Settled()
     assert world.record.epoch == 2
+
+
+def with_a_guess(wrong: str) -> RecoveryWorld:
+    """Quorum and records were lost together, and the spec named another version than that of the
+    data. A recovery has begun, and etcd fails in its Job."""
+    world = lost(version="3.6.14")
+    world.lose_secret()
+    world.delete_stateful_set()
+    world.pods.clear()
+    world.edit(version=wrong)
+    world.failing = {wrong}
+    drive(world)
+    world.ask(1)
+    drive(world)
+    assert (world.record.version, world.record.untried) == (wrong, True)
+    assert world.job is not None
+    assert world.job.etcd_crashing
+    return world
+
+
+@pytest.mark.parametrize("wrong", ["3.5.33", "3.7.3"])
+def test_a_recovery_that_began_with_a_guessed_version_could_not_be_given_the_right_one(
+    wrong: str,
+) -> None:
+    """No member runs during a recovery, so none was seen to fail, and with the epoch raised there
+    was no way back. The plan only offered another survivor, with the same data."""
+    world = with_a_guess(wrong)
+    rest = decide(world.observe())
+    assert isinstance(rest, Wait)
+    assert f"etcd {wrong} is only assumed, as no record says which version wrote" in rest.reason
+    assert "set spec.version to the version that they ran. If that cannot be mended" in rest.reason
+
+    world.edit(version="3.6.14")
+
+    assert drive(world) == Settled()
+    assert {pod.version for pod in world.pods.values()} == {"3.6.14"}
+    assert not world.record.untried
+
+
+def test_in_a_recovery_a_guess_is_kept_until_etcd_fails_in_the_job() -> None:
+    world = with_a_guess("3.7.3")
+    world.edit(version="3.6.14")
+    seen = world.observe()
+    assert isinstance(decide(seen), WriteBootstrap)
+    assert seen.job is not None
+
+    slow = replace(seen, job=replace(seen.job, etcd_crashing=False, trouble="no node has room"))
+    assert isinstance(decide(slow), Wait)
+    assert seen.secret is not None
+    known = replace(seen.secret, bootstrap=replace(world.record, untried=False))
+    assert upgrade.replace_assumed_in_job(replace(seen, secret=known)) is None

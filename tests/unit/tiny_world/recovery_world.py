@@ -259,13 +259,13 @@ class RecoveryWorld(World):
             self.job = replace(job, trouble="its image cannot be pulled")
             return
         if self.job_version in self.failing or minor(claim.data.storage) > minor(self.job_version):
-            self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
+            self.job = _crashing(job)
             return
         etcd, member_id, epoch = self.etcds[of], claim.data.member_id, self.epochs[claim.uid]
         # After a recovery with another survivor, the volume still has the list of before that.
         listed = self.ended.get((of, epoch), etcd.members)
         if member_id not in listed:  # etcd panics as it removes the last voter
-            self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
+            self.job = _crashing(job)
             return
         claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
         etcd.minor = claim.data.storage
@@ -277,6 +277,11 @@ class RecoveryWorld(World):
         etcd.members[member_id] = Member(member_id, job.survivor, urls, learner=False)
         self.epochs[claim.uid] = job.epoch
         self.job = replace(job, state="complete")
+
+
+def _crashing(job: Job) -> Job:
+    words = "container etcd keeps failing"
+    return replace(job, trouble=words, etcd_started=True, etcd_crashing=True)
 
 
 @contextlib.contextmanager

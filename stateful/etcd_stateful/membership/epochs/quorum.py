@@ -3,13 +3,14 @@ destructive."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.rolling import upgrade
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.records.bootstrap import FIRST_EPOCH
@@ -37,7 +38,8 @@ def missing(seen: Observation) -> Step | None:
     every, size = [seat for seat in every if seat not in without], size - len(without)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if is_lost(seat)]
-    words = "; ".join((*(_why(seat) for seat in silent), *_version_hint(seen)))
+    said = (*(_why(seat) for seat in silent), upgrade.hint_if_assumed(seen))
+    words = "; ".join(filter(None, said))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
         return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
@@ -76,16 +78,6 @@ def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:
     record = recorded(seen)
     began = {one.member_id for one in record.members} | {member for member, _ in record.issued}
     return bool(record.members) and began <= {one.record.member_id for one in every if one.record}
-
-
-def _version_hint(seen: Observation) -> Iterator[str]:
-    """What to do if the version of a rebuilt record is wrong."""
-    record = recorded(seen)
-    if record.untried:
-        yield (
-            f"etcd {record.version} is only assumed, as no record says which version wrote the "
-            "data: if members fail because of that, set spec.version to the version that they ran"
-        )
 
 
 def _is_seen_to_serve(every: list[Seat]) -> bool:

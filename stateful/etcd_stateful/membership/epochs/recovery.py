@@ -23,7 +23,7 @@ from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.epochs import filling, in_place, survivor
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
-from etcd_stateful.membership.rolling import rollback
+from etcd_stateful.membership.rolling import rollback, upgrade
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteClaim,
@@ -192,7 +192,7 @@ def _run(seen: Observation, claim: Claim) -> Step:
         return _record(seen, claim)
     if job.state == "failed":
         return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
-    return Wait(_doing(seen, job), soon=True)
+    return upgrade.replace_assumed_in_job(seen) or Wait(_doing(seen, job), soon=True)
 
 
 def _doing(seen: Observation, job: Job) -> str:
@@ -200,7 +200,8 @@ def _doing(seen: Observation, job: Job) -> str:
     if not job.trouble:
         return words
     other = f"If that cannot be mended, {_another(seen)}"
-    return ". ".join(filter(None, (f"{words}: {job.trouble}", rollback.why_not(seen), other)))
+    way = upgrade.hint_if_assumed(seen) or rollback.why_not(seen)
+    return ". ".join(filter(None, (f"{words}: {job.trouble}", way, other)))
 
 
 def _another(seen: Observation) -> str:

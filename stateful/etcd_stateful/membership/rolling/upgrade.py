@@ -72,8 +72,29 @@ def confirm_assumed(seen: Observation) -> Step | None:
 def replace_assumed(seen: Observation) -> Step | None:
     """Takes the version from the spec, if the one on record was only assumed and no member can run
     it. That is safe, because etcd itself refuses data of an unsuitable version."""
+    return None if recorded(seen).survivor or not _none_can_run(seen) else _declared(seen)
+
+
+def replace_assumed_in_job(seen: Observation) -> Step | None:
+    """The same in a recovery, whose Job runs the version on record."""
+    return _declared(seen) if seen.job is not None and seen.job.etcd_crashing else None
+
+
+def hint_if_assumed(seen: Observation) -> str:
+    """What to do if the version of a rebuilt record is wrong; empty if it is known."""
+    record = recorded(seen)
+    if not record.untried:
+        return ""
+    return (
+        f"etcd {record.version} is only assumed, as no record says which version wrote the data: "
+        "if members fail because of that, set spec.version to the version that they ran"
+    )
+
+
+def _declared(seen: Observation) -> Step | None:
+    """Takes the version from the spec in place of one that was only assumed."""
     record, wanted, now = recorded(seen), target(seen), running_version(seen)
-    if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):
+    if not record.untried or wanted == now:
         return None
     words = f"etcd {now} does not run on the data there is: {wanted} is tried, as the spec says"
     return WriteBootstrap.of(seen, replace(record, version=str(wanted)), words, final=True)

@@ -30,7 +30,8 @@ WALKS = int(os.environ.get("WALKS", FEW))
 
 EVENTS = 70
 WAITS = re.compile(
-    "a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it|no node has its"
+    "a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it|no node has its|"
+    "is only assumed"
 )
 """What a cluster may wait for for good, once all faults but lost volumes and kept claims are
 over."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from world_etcd import Etcd, minor
+from world_etcd import Data, Etcd, minor
 
 from etcd_stateful import naming
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
 from etcd_stateful.observed.members import Alarm, Member
 from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.errors import BadRecord
 
 if TYPE_CHECKING:
     from worlds import World
@@ -42,7 +43,9 @@ def stateful_set(world: World, manifest: dict[str, Any]) -> None:
     spec, live = manifest["spec"], world.objects.get(("StatefulSet", world.cluster.name))
     etcd = world.etcd
     listed = [seat_of(member) for member in etcd.members.values()] if etcd else []
-    needed = [ordinal for ordinal, data in world.volumes() if world.is_listed(data)]
+    # Those of another cluster were given up by a human's word, and are nobody's members.
+    ours = ((one, data) for one, data in world.volumes() if _is_of_recorded(world, data))
+    needed = [ordinal for ordinal, data in ours if world.is_listed(data)]
     if live and spec["replicas"] < live["spec"]["replicas"]:
         rule(etcd is not None and bool(etcd.leader), "I5", "nobody knows the members")
         needed += [one for one in listed if one is not None]
@@ -52,6 +55,10 @@ def stateful_set(world: World, manifest: dict[str, Any]) -> None:
     image = spec["template"]["spec"]["containers"][0]["image"]
     rule(noted in (world.version, world.record.version), "I9", f"{noted}, not {world.version}")
     rule(image.endswith(f":v{noted}"), "I9", f"{image} instead of {noted}")
+
+
+def _is_of_recorded(world: World, data: Data) -> bool:
+    return world.secret is None or data.cluster_id == world.record.cluster_id
 
 
 def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
@@ -99,14 +106,23 @@ def _version(world: World, old: Bootstrap, new: Bootstrap) -> None:
         rule(abs(now[1] - wanted[1]) <= 1, "I9", f"c-{ordinal} runs {now}, and then {wanted}")
 
 
+def _has_record(world: World, step: PushTicket, ordinal: int) -> None:
+    try:
+        written = world.member_record(ordinal)
+    except BadRecord:
+        return  # somebody has damaged it since
+    ids = (written.member_id, written.cluster_id) if written else None
+    asked = (step.ticket.member_id, step.ticket.cluster_id)
+    rule(ids == asked, "record", "a ticket without its record")
+
+
 def ticket(world: World, step: PushTicket, ordinal: int) -> None:
     given, data = step.ticket, world.data(ordinal)
-    record, written = world.record, world.member_record(ordinal)
+    record = world.record
     rule(given.cluster_uid == world.cluster.uid, "ticket", "of another cluster")
     rule(given.member == step.pod, "ticket", "of another member")
     rule(given.cluster_id == record.cluster_id, "I7", "of another etcd cluster")
-    ids = (written.member_id, written.cluster_id) if written else None
-    rule(ids == (given.member_id, given.cluster_id), "record", "a ticket without its record")
+    _has_record(world, step, ordinal)
     if given.state == "adopt":
         named = world.cluster.retained_claims.adopt
         same = data and (data.member_id, data.cluster_id) == (given.member_id, record.cluster_id)

@@ -26,8 +26,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REQUEST,
-        "if not begun and (names := _to_be_adopted(seen)):",
-        "if not begun and (names := []):",
+        "if not begun and (others := _to_be_adopted(seen)):",
+        "if not begun and (others := {}):",
         "claims of a cluster that was yet to be adopted are left over once it is replaced",
     ),
     Mutant(

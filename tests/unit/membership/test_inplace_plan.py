@@ -15,7 +15,7 @@ import pytest
 from inplace_world import InPlaceWorld, chain, running
 from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
-from worlds import UID, Data, body, drive, is_write, labels, until
+from worlds import OLDER, UID, Data, body, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.api.tls import Trust
@@ -1051,6 +1051,30 @@ class TestWhatIsRefused:
         busy = replace(seen.secret, bootstrap=replace(world.record, survivor="c-1"))
 
         assert "recovery" in in_place_request.why_not(replace(seen, secret=busy))
+
+    @pytest.mark.parametrize("word", [{}, {"adopt": OLDER}, {"discard": UID}])
+    def test_a_claim_whose_adoption_was_taken_back_was_left_over(
+        self, word: dict[str, str]
+    ) -> None:
+        """Its data is of the etcd cluster that is replaced, its record names the EtcdCluster of
+        before: nothing would have deleted it when the restore was over."""
+        world = deleted_and_adopted(running())
+        world.stuck = {2}
+        drive(world, idle=3)
+        world.edit(retainedClaims=word)
+        world.ask()
+
+        drive(world, idle=3)
+
+        told = restoring(world.observe())
+        assert (world.serving(), world.record.successor) == ({0, 1}, None)
+        assert told is not None
+        assert told["state"] == "Held"
+        assert f"data-c-2 must be adopted first (spec.retainedClaims.adopt: {UID})" in str(told)
+        world.stuck = set()
+        world.empty(2)
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
 
     def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
         """It is at the ordinal that the successor needs."""

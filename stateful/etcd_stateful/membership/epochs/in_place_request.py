@@ -39,10 +39,11 @@ def why_not(seen: Observation) -> str:
     if left := off_record(seen):
         return left
     begun = recorded(seen).successor is not None
-    if not begun and (names := _to_be_adopted(seen)):
+    if not begun and (others := _to_be_adopted(seen)):
+        uids = ", ".join(sorted(set(others.values())))
         return (
-            f"claims {', '.join(names)} must be adopted first (spec.retainedClaims.adopt); delete "
-            "those whose data is lost or not needed"
+            f"claims {', '.join(others)} must be adopted first (spec.retainedClaims.adopt: "
+            f"{uids}); delete those whose data is lost or not needed"
         )
     if not begun and free_ordinal(seen) >= naming.MAX_SIZE:
         return (
@@ -100,16 +101,17 @@ def _of_lost_recovery(seen: Observation, survivor: str) -> str:
     return ""
 
 
-def _to_be_adopted(seen: Observation) -> list[str]:
-    """Claims of this etcd cluster whose record still names the deleted EtcdCluster that they are
-    adopted from. Once the cluster is replaced, nothing would delete them (I6)."""
-    adopted, cluster_id = seen.cluster.retained_claims.adopt, recorded(seen).cluster_id
+def _to_be_adopted(seen: Observation) -> dict[str, str]:
+    """Claims of this etcd cluster whose record still names a deleted EtcdCluster, and its UID, even
+    if the spec no longer adopts that. Once the cluster is replaced, nothing would delete them
+    (I6)."""
+    own, cluster_id = seen.cluster.uid, recorded(seen).cluster_id
     held = ((claim.name, claim.record) for claim in seen.claims if not claim.deleting)
-    return [
-        name
+    return {
+        name: one.cluster_uid
         for name, one in held
-        if one and one.cluster_uid == adopted != seen.cluster.uid and one.cluster_id == cluster_id
-    ]
+        if one and one.cluster_uid != own and one.cluster_id == cluster_id
+    }
 
 
 def free_ordinal(seen: Observation) -> int:

@@ -762,6 +762,27 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
+    def test_a_copy_of_an_old_claim_that_was_deleted_by_hand_broke_a_rule(self) -> None:
+        """The operator leaves it alone, so a human deletes it, as a condition says. While a
+        finalizer keeps it, no pod runs on it: nothing of the restore is left to do."""
+        world = running()
+        world.ask()
+        go(world, lambda _: bool(world.record.retired))
+        world.claims[1].annotations[naming.CLAIM_UID] = "of-the-claim-it-was-copied-from"
+        held = drive(world, idle=3)
+        assert isinstance(held, Hold)
+        assert (held.reason, "delete the claim" in held.message) == ("ClaimRestored", True)
+        assert world.record.retired, "not over while the copy is there"
+
+        world.stuck_claims = {1}
+        world.empty(1)
+        drive(world, idle=3)
+
+        assert not world.record.retired
+        assert 1 in world.claims.keys() - world.pods.keys()
+        world.stuck_claims = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
     def test_a_lost_quorum_was_reported_as_a_cluster_that_has_yet_to_serve(self) -> None:
         """As long as an old claim could not be deleted, for example on a dead node."""
         world = running()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import world_rules as rules
-from world_api import UID, Json
+from world_api import UID, Json, Volume
 from world_etcd import minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
@@ -33,6 +33,8 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import load_member
 
 JOB = "c-recovery"
 
@@ -191,7 +193,7 @@ class RecoveryWorld(World):
         claim = self.claims[-1 if ordinal is None else ordinal]
         rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
         others = (one for one in self.claims.values() if one.uid != claim.uid)
-        ours = (one for one in others if one.annotations[naming.CLUSTER_UID] == old.cluster_uid)
+        ours = (one for one in others if _is_deletable(one, old.cluster_uid))
         left = [one for one in ours if one.data and one.data.cluster_id == old.cluster_id]
         going = all(one.deleting for one in left)
         rule(going, "I6", "over before the volumes of before are deleted")
@@ -282,6 +284,15 @@ class RecoveryWorld(World):
 def _crashing(job: Job) -> Job:
     words = "container etcd keeps failing"
     return replace(job, trouble=words, etcd_started=True, etcd_crashing=True)
+
+
+def _is_deletable(claim: Volume, cluster_uid: str) -> bool:
+    """Whether its record can be read, and is its own: a copy's is that of another claim (I6)."""
+    try:
+        held = load_member(claim.annotations)
+    except BadRecord:
+        return False
+    return bool(held and (held.cluster_uid, held.claim_uid) == (cluster_uid, claim.uid))
 
 
 @contextlib.contextmanager

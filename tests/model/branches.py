@@ -160,6 +160,7 @@ OTHER_FEATURES: Final[dict[str, str]] = {
     "in_place.": _RESTORES,
     "attempts.late_backup": _RESTORES,
     "bootstrap_source.": _RESTORES,
+    "bootstrap._rebuild: Hold SplitBrain": _RESTORES,
     "space.": _SPACE,
     "claim_expansion.": _SPACE,
 }

@@ -120,10 +120,13 @@ class Mishaps(Walking[DayWorld]):
             etcd.remove(self.chance.choice(sorted(etcd.members)))
 
     def quota_is_reached(self) -> None:
+        """Nobody acts on an earlier look: to disarm the alarm too soon does no harm, as etcd raises
+        it again, but breaks a rule here."""
         etcd = self.world.etcd
         if etcd and etcd.leader and not etcd.alarms:
             etcd.sizes = dict.fromkeys(etcd.members, (QUOTA, QUOTA // 4))
             etcd.alarms = [Alarm("NOSPACE", self.chance.choice(sorted(etcd.members)))]
+            self.views = [self.world.observe()] * 2
 
     def downgrade_is_enabled_by_hand(self) -> None:
         etcd = self.world.etcd

@@ -308,6 +308,12 @@ MUTANTS: Final = [
         "a Secret that is made again lets volumes of before run",
     ),
     Mutant(
+        _REMEMBERED,
+        "begun = max([_expected_epoch(seen) or 0, noted, *held])",
+        "begun = max([_expected_epoch(seen) or 0, noted])",
+        "a recovery begins the epoch of a volume that a cancelled restore has left",
+    ),
+    Mutant(
         _QUORUM,
         "    if enough or _is_survivor_starting(seen, lost):\n",
         "    if enough:\n",

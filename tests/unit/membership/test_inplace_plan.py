@@ -474,6 +474,26 @@ class TestAtEveryStep:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert len(data_of(world, world.record.cluster_id)) == size
 
+    def test_a_recovery_began_the_epoch_of_a_cancelled_restore_off_the_record(self) -> None:
+        """A finalizer kept its claim, and the Secret was lost: nothing but the claim told of it."""
+        world = running(3)
+        world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.stuck_claims = {3}
+        world.restore = None
+        go(world, lambda _: 3 in world.claims and world.claims[3].deleting)
+        world.wipe(0, 1)
+        world.lose_secret()
+        world.turn()
+        world.apply(decide(world.observe()))
+        assert world.record.epoch == 1
+        RecoveryWorld.ask(world, 2)
+
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert (world.record.epoch, world.epoch_on(3)) == (3, 2)
+
     def test_the_replaced_cluster_came_back_beside_the_restored_one(self) -> None:
         """The Secret was lost before the status named the restored cluster. The record was rebuilt
         for the old one, and its pods ran again when they were recreated."""

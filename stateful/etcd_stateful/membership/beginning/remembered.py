@@ -127,11 +127,17 @@ def _expected_epoch(seen: Observation) -> int | None:
 
 
 def _begun(seen: Observation, epoch: int) -> int:
-    """The epoch of the StatefulSet, if it is above that of the claims: a recovery has begun it, and
-    perhaps raised the epoch of a volume, whose claim would have been recorded after that. Once the
-    StatefulSet follows the rebuilt record, it still has a note of that epoch."""
+    """The epoch of the StatefulSet or of a claim of another cluster, if it is above that of the
+    cluster's claims; else 0.
+
+    A recovery has begun that of the StatefulSet, and perhaps raised the epoch of a volume, whose
+    claim would have been recorded after that. Once the StatefulSet follows the rebuilt record, it
+    still has a note of that epoch. That of a claim is of a restore in place, also of one that was
+    cancelled, as long as something keeps the claim.
+    """
     noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
-    begun = max(_expected_epoch(seen) or 0, noted)
+    held = [claim.record.epoch for claim in seen.claims if claim.record]
+    begun = max([_expected_epoch(seen) or 0, noted, *held])
     return begun if begun > epoch else 0
 
 

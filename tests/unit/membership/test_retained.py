@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, until
+from worlds import OLDER, UID, Conflict, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RetainedClaims
@@ -270,6 +270,18 @@ class TestAdopt:
             "c-0",
             "c-2",
         ]
+
+    def test_a_volume_that_was_emptied_since_the_last_look_broke_a_rule(self) -> None:
+        """`start` looks at its volume again before it takes a ticket, and refuses this one."""
+        world = again(formed(3), adopt=UID)
+        late = until(world, "push c-2 adopt")
+        world.claims[2].data = None
+
+        with pytest.raises(Conflict, match="finds no log"):
+            world.apply(late)
+
+        assert drive(world) == Settled()
+        assert "remove c-2" in labels(world.history)
 
     def test_claims_of_two_etcd_clusters_are_not_adopted(self) -> None:
         old = formed(3)

@@ -350,6 +350,8 @@ class World:
             raise Conflict("another run of start")
         if self.secret is None:
             raise Conflict("there is no key to sign the ticket with")
+        adopts = step.ticket.state == "adopt"
+        refuse(adopts and not self._has_log(ordinal), "start looks again, and finds no log")
         rules.ticket(self, step, ordinal)
         pod.where = self._after_start(pod)
         pod.crashing = pod.version in self.failing
@@ -482,13 +484,18 @@ class World:
         pod, data = self.pods[ordinal], self.data(ordinal)
         pod.challenge = f"run-{self._next()}"
         name = naming.pod(self.cluster.name, ordinal)
-        claim = self.claims.get(ordinal)
-        readable = not (claim and (claim.unreadable or claim.damaged))
+        readable = self._has_log(ordinal)
         own = data and readable and (data.cluster_uid, data.member) == (self.cluster.uid, name)
         pod.where = self._after_start(pod) if own else "start"
         pod.had_data = bool(own)
         unfit = own and data and minor(data.storage) > minor(pod.version)
         pod.crashing = bool(unfit or (own and pod.version in self.failing))
+
+    def _has_log(self, ordinal: int) -> bool:
+        """Whether there is a log on the volume, which `start` can read."""
+        claim = self.claims.get(ordinal)
+        readable = not (claim and (claim.unreadable or claim.damaged))
+        return readable and self.data(ordinal) is not None
 
     def _after_start(self, pod: PodState) -> str:
         return "image" if pod.version in self.late_images else "etcd"

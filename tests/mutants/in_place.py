@@ -32,6 +32,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REQUEST,
+        "if claim.damage or (claim.record and ",
+        "if (claim.record and ",
+        "a claim to be adopted whose record is damaged is left over once its cluster is replaced",
+    ),
+    Mutant(
+        _REQUEST,
         "    if not seen.cluster.durable:\n",
         "    if False:\n",
         "pods that alone hold the data are stopped for what is to replace it",

@@ -1117,6 +1117,28 @@ class TestWhatIsRefused:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert world.record.restored_by == "uid-r"
 
+    def test_a_claim_to_be_adopted_whose_record_was_damaged_was_left_over(self) -> None:
+        """Until its record was corrected it counted as nobody's, and the cluster was replaced."""
+        world = deleted_and_adopted(running())
+        world.stuck = {2}
+        drive(world, idle=3)
+        sound = world.claims[2].annotations
+        world.claims[2].annotations = sound | {naming.EPOCH: "?"}
+        world.ask()
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Hold)
+        assert (step.reason, world.record.successor) == ("ClaimRecordDamaged", None)
+        told = restoring(world.observe())
+        assert f"data-c-2 must be adopted first (spec.retainedClaims.adopt: {UID})" in str(told)
+        world.claims[2].annotations = sound
+        world.claims[2].resource_version += 1000
+        world.stuck = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
+        assert UID not in {one.cluster_uid for one in world.observe().claims}
+
     def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
         """It is at the ordinal that the successor needs."""
         world = running()

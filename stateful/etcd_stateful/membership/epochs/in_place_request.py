@@ -104,13 +104,13 @@ def _of_lost_recovery(seen: Observation, survivor: str) -> str:
 def _to_be_adopted(seen: Observation) -> dict[str, str]:
     """Claims of this etcd cluster whose record still names a deleted EtcdCluster, and its UID, even
     if the spec no longer adopts that. Once the cluster is replaced, nothing would delete them
-    (I6)."""
+    (I6). A record that cannot be read may be of this etcd cluster."""
     own, cluster_id = seen.cluster.uid, recorded(seen).cluster_id
-    held = ((claim.name, claim.record) for claim in seen.claims if not claim.deleting)
     return {
-        name: one.cluster_uid
-        for name, one in held
-        if one and one.cluster_uid != own and one.cluster_id == cluster_id
+        claim.name: claim.cluster_uid
+        for claim in seen.claims
+        if claim.cluster_uid not in ("", own) and not claim.deleting
+        if claim.damage or (claim.record and claim.record.cluster_id == cluster_id)
     }
 
 

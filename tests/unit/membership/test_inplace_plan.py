@@ -782,17 +782,26 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
-    def test_a_copy_of_an_old_claim_that_was_deleted_by_hand_broke_a_rule(self) -> None:
+    @pytest.mark.parametrize(
+        ("note", "text", "reason"),
+        [
+            (naming.CLAIM_UID, "of-the-claim-it-was-copied-from", "ClaimRestored"),
+            (naming.EPOCH, "?", "ClaimRecordDamaged"),
+        ],
+    )
+    def test_an_old_claim_that_was_deleted_by_hand_broke_a_rule(
+        self, note: str, text: str, reason: str
+    ) -> None:
         """The operator leaves it alone, so a human deletes it, as a condition says. While a
         finalizer keeps it, no pod runs on it: nothing of the restore is left to do."""
         world = running()
         world.ask()
         go(world, lambda _: bool(world.record.retired))
-        world.claims[1].annotations[naming.CLAIM_UID] = "of-the-claim-it-was-copied-from"
+        world.claims[1].annotations[note] = text
         held = drive(world, idle=3)
         assert isinstance(held, Hold)
-        assert (held.reason, "delete the claim" in held.message) == ("ClaimRestored", True)
-        assert world.record.retired, "not over while the copy is there"
+        assert (held.reason, "delete the claim" in held.message) == (reason, True)
+        assert world.record.retired, "not over while the claim is there"
 
         world.stuck_claims = {1}
         world.empty(1)

@@ -36,6 +36,8 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import load_member
 from etcd_stateful.records.successor import Successor
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
@@ -257,9 +259,14 @@ class InPlaceWorld(RestoreWorld):
 
 
 def _is_deleted_by_hand(claim: Volume) -> bool:
-    """Whether a human has deleted it: a copy, whose record was written for another claim. The
-    operator may not delete that, and does not wait until it is gone."""
-    return claim.deleting and claim.annotations.get(naming.CLAIM_UID) not in (None, claim.uid)
+    """Whether a human has deleted it: a copy, whose record was written for another claim, or one
+    whose record cannot be read. The operator may not delete those, and does not wait until they
+    are gone."""
+    try:
+        held = load_member(claim.annotations)
+    except BadRecord:
+        return claim.deleting
+    return claim.deleting and held is not None and held.claim_uid != claim.uid
 
 
 def chain(size: int = 3) -> list[InPlaceWorld]:

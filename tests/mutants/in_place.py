@@ -205,6 +205,12 @@ MUTANTS: Final = [
         "a first volume that is empty is said for ever to be about to serve",
     ),
     Mutant(
+        _IN_PLACE,
+        "if pod is None and (step := _claim_in_the_way(seen, first[0].ordinal)):",
+        "if step := None:",
+        "a pod that a deleted claim keeps away is said for ever to be about to serve",
+    ),
+    Mutant(
         "membership/epochs/in_place.py",
         "    if (recovery := survivor.accepted(seen)) is not None:",
         "    if (recovery := survivor.accepted(seen)) is not None and False:",

@@ -782,6 +782,34 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
+    def test_a_pod_that_a_deleted_claim_kept_away_was_waited_for_without_saying_so(self) -> None:
+        """An old claim was deleted, and a finalizer kept it: it was said to be kept until the
+        restored cluster serves, which it kept from serving."""
+        world = running()
+        world.ask()
+        go(world, lambda _: bool(world.record.retired))
+        world.stuck_claims = {1}
+        world.claims[1].deleting = True
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith("claim data-c-1 to be gone: until then pod c-3 would not")
+        world.stuck_claims = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+    def test_a_claim_that_is_being_deleted_was_said_to_be_kept(self) -> None:
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        world.claims[1].deleting = True
+
+        step = in_place.clean_up(world.observe())
+
+        assert isinstance(step, Wait)
+        assert "c-3 to serve the restored data; until then claims data-c-0, data-c-2" in step.reason
+
     @pytest.mark.parametrize(
         ("note", "text", "reason"),
         [

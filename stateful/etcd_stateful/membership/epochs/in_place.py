@@ -149,7 +149,7 @@ def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Clai
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")
     filled = replace(recorded(seen), successor=replace(taking, claim=claim.uid))
     words = f"claim {claim.name} holds the data of the backup; the present members are stopped"
-    return step or _claim_in_the_way(seen, taking) or WriteBootstrap.of(seen, filled, words)
+    return step or _claim_in_the_way(seen, taking.ordinal) or WriteBootstrap.of(seen, filled, words)
 
 
 def _take_over(seen: Observation, taking: Successor) -> Step:
@@ -158,7 +158,7 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         return Wait(f"pods {names} to stop, before the restored cluster takes over", soon=True)
-    if step := _claim_in_the_way(seen, taking):
+    if step := _claim_in_the_way(seen, taking.ordinal):
         return step
     record = takeover.taken_over(recorded(seen), taking)
     words = (
@@ -168,13 +168,14 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     return WriteBootstrap.of(seen, record, words, final=True)
 
 
-def _claim_in_the_way(seen: Observation, taking: Successor) -> Wait | None:
+def _claim_in_the_way(seen: Observation, first: int) -> Wait | None:
     """Waits for a deleted claim below the first member's: if the StatefulSet controller cannot
     create a pod, it creates none above it. Something may keep the claim for ever."""
+    name = naming.pod(seen.cluster.name, first)
     for claim in seen.claims:
-        if claim.deleting and claim.ordinal < taking.ordinal and seen.pod(claim.ordinal) is None:
+        if claim.deleting and claim.ordinal < first and seen.pod(claim.ordinal) is None:
             return Wait(
-                f"claim {claim.name} to be gone: until then pod {taking.name} would not be created "
+                f"claim {claim.name} to be gone: until then pod {name} would not be created "
                 "(if the claim stays, its finalizers say what keeps it)",
                 soon=True,
             )
@@ -244,7 +245,8 @@ def _until_it_serves(seen: Observation) -> Step:
     first = [
         seat.claim for seat in seats if seat.claim and _is_of_present_cluster(seen, seat.claim)
     ]
-    kept = [claim.name for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
+    old = (claim for claim in seen.claims if _is_of_retired_cluster(seen, claim))
+    kept = [claim.name for claim in old if not claim.deleting]
     keeps = f"claims {', '.join(kept)} of the replaced cluster are kept" if kept else ""
     if not first:
         return Hold(
@@ -254,6 +256,8 @@ def _until_it_serves(seen: Observation) -> Step:
             f"{keeps or 'Nothing is left of the replaced cluster'}",
         )
     pod = seen.pod(first[0].ordinal)
+    if pod is None and (step := _claim_in_the_way(seen, first[0].ordinal)):
+        return step
     why = f" ({pod.trouble})" if pod and pod.trouble else ""
     name = naming.pod(seen.cluster.name, first[0].ordinal)
     until = f"; until then {keeps}" if keeps else ""

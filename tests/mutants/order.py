@@ -43,6 +43,12 @@ MUTANTS: Final = [
         "a pod on a claim that is being deleted waits without a word",
     ),
     Mutant(
+        _BLOCKED,
+        "    if seen.etcd is None:\n        return survivor.ways_out(seen)\n",
+        "    if True:\n        return survivor.ways_out(seen)\n",
+        "a volume beside a quorum waits for a recovery that is declined",
+    ),
+    Mutant(
         "membership/epochs/quorum.py",
         "enough = size - len(lost) >= roster.quorum(size)",
         "enough = size - len(silent) >= roster.quorum(size)",

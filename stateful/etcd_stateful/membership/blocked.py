@@ -113,7 +113,7 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     others = finding.cluster_uid not in {None, "", seen.cluster.uid}
     ours = not others and finding.cluster_id in (None, record.cluster_id)
     if ours and record.latched and (finding.epoch or 0) > record.epoch:
-        return f"It belongs to a recovery that is no longer on record. {survivor.ways_out(seen)}"
+        return f"It belongs to a recovery that is no longer on record. {_without_record(seen, pod)}"
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
     ahead = finding.cluster_id == record.cluster_id and (finding.epoch or 0) > record.epoch
     if adopted and ahead and seen.etcd is None:
@@ -125,6 +125,14 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
         claim = naming.claim(seen.cluster.name, pod.ordinal)
         ways.append(f"delete claim {claim} with its data, and a new member takes its place")
     return ", or ".join(ways)
+
+
+def _without_record(seen: Observation, pod: Pod) -> str:
+    """Another recovery, unless the others are a quorum: then it would be declined."""
+    if seen.etcd is None:
+        return survivor.ways_out(seen)
+    claim = naming.claim(seen.cluster.name, pod.ordinal)
+    return f"A quorum answers: delete claim {claim} with its data, and a new member takes its place"
 
 
 def _of_unfinished_recovery(seen: Observation, pod: Pod, finding: Finding) -> str:

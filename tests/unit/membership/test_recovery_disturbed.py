@@ -339,6 +339,25 @@ def test_an_unrecorded_recovery_is_reported_with_what_to_do() -> None:
     assert drive(world) == Settled()
 
 
+def test_another_recovery_was_offered_although_a_quorum_answers() -> None:
+    """It was declined, and the volume was never mended."""
+    world = formed()
+    world.epochs[world.claims[1].uid] = 2
+    world.restart_pod(1)
+
+    step = drive(world)
+
+    assert isinstance(step, Hold), step
+    assert step.reason == "ForeignData"
+    assert "spec.recovery" not in step.message
+    assert "It belongs to a recovery that is no longer on record. A quorum answers" in step.message
+    assert "delete claim data-c-1 with its data, and a new member takes its" in step.message
+
+    world.empty(1)
+
+    assert drive(world) == Settled()
+
+
 @pytest.mark.parametrize(
     ("settings", "epoch"),
     [('{"epoch": 3}', 3), ("{}", None), ("no JSON", None), ('{"epoch": "3"}', None), (None, None)],

@@ -17,6 +17,12 @@ _SURVIVOR = "membership/epochs/survivor.py"
 _TICKETS = "membership/beginning/tickets.py"
 
 MUTANTS: Final = [
+    Mutant(
+        _RECOVERY,
+        'return f"{words}. What it names now is refused: {why}" if why else words',
+        "return words",
+        "a survivor that cannot be is named without an answer",
+    ),
     # When it may begin.
     Mutant(
         _SURVIVOR,

@@ -525,6 +525,26 @@ class TestAfterTheEpochIsRaised:
         assert world.record.survivor == ""
         assert [job["metadata"]["annotations"][naming.EPOCH] for job in world.jobs] == ["2", "3"]
 
+    @pytest.mark.parametrize("job", ["fails", "crashes"])
+    def test_another_survivor_that_cannot_be_was_named_without_an_answer(self, job: str) -> None:
+        """The status went on to ask for another survivor, and did not say what is wrong with it."""
+        world = raised()
+        if job == "fails":
+            world.claims[1].data = None
+        else:
+            world.failing = {world.record.version}
+        before = drive(world)
+        world.claims[2].annotations |= {naming.CLAIM_UID: "of-the-claim-it-was-copied-from"}
+
+        world.ask(2)
+        rest = drive(world)
+
+        assert isinstance(before, Hold | Wait)
+        assert isinstance(rest, Hold | Wait)
+        why = "What it names now is refused: claim data-c-2 was restored or cloned"
+        assert why not in str(before)
+        assert why in str(rest)
+
     def test_a_survivor_whose_claim_is_gone_is_reported(self) -> None:
         world = raised()
         del world.claims[1]

@@ -205,7 +205,12 @@ def _doing(seen: Observation, job: Job) -> str:
 
 
 def _another(seen: Observation) -> str:
-    return f"name another survivor in spec.recovery, with epoch {recorded(seen).epoch}"
+    """The way out, and what is wrong with a survivor that was named already: `refused` is asked
+    only once no recovery is under way."""
+    words = f"name another survivor in spec.recovery, with epoch {recorded(seen).epoch}"
+    asked = survivor.requested(seen)
+    why = survivor.why_not(seen, asked) if asked else ""
+    return f"{words}. What it names now is refused: {why}" if why else words
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:

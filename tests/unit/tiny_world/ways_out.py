@@ -63,8 +63,10 @@ def _delete_secret(world: DayWorld, _: str) -> bool:
 
 
 def _name_cluster(world: DayWorld, message: str) -> bool:
-    """Names the one on the highest ordinal: that of a restore in place, if there was one."""
+    """Names the one that the message names, or else that on the highest ordinal: it is that of a
+    restore in place, if there was one."""
     said = re.findall(r"says ([0-9a-f]{16})", message)
+    said += re.findall(r"put ([0-9a-f]{16}) into", message)
     if "status.clusterID" in message and said:
         world.body["status"] = {**world.body["status"], "clusterID": said[-1]}
         return True

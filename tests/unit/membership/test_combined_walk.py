@@ -18,7 +18,7 @@ from collections.abc import Callable
 import pytest
 from day_world import DayWorld
 from mishaps import Mishaps
-from ways_out import follow
+from ways_out import follow, name_another_survivor
 from world_switch import BOTH, OFF, ON
 from worlds import drive
 
@@ -31,7 +31,7 @@ WALKS = int(os.environ.get("WALKS", FEW))
 EVENTS = 70
 WAITS = re.compile(
     "a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it|no node has its|"
-    "is only assumed"
+    "is only assumed|name another survivor"
 )
 """What a cluster may wait for for good, once all faults but lost volumes and kept claims are
 over."""
@@ -237,6 +237,8 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -
     else:
         assert isinstance(rest, Wait)
         assert WAITS.search(rest.reason)
+        if name_another_survivor(walk.world, rest.reason):
+            assert at_rest(walk.world) != rest
 
 
 def test_walks_come_to_different_ends() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from day_world import DayWorld
 
+from etcd_stateful import naming
 from etcd_stateful.membership.steps import Hold
 from model.world.told import recovery_in
 
@@ -73,9 +74,27 @@ def _name_cluster(world: DayWorld, message: str) -> bool:
     return False
 
 
+def name_another_survivor(world: DayWorld, message: str) -> bool:
+    asked = re.search(r"name another survivor in spec.recovery, with epoch (\d+)", message)
+    if asked is None:
+        return False
+    record, usable = world.record, (one for one in sorted(world.claims) if _has_data(world, one))
+    others = [one for one in usable if naming.pod("c", one) != record.survivor]
+    if others:
+        world.ask_for_recovery(others[0], epoch=int(asked[1]))
+    return bool(others)
+
+
+def _has_data(world: DayWorld, ordinal: int) -> bool:
+    claim = world.claims[ordinal]
+    of = claim.data.cluster_id if claim.data else None
+    return of == world.record.cluster_id and not (claim.deleting or claim.damaged)
+
+
 _WAYS: dict[str, Callable[[DayWorld, str], bool]] = {
     "QuorumLost": _recover,
     "RecoveryRefused": _take_back,
+    "RecoveryFailed": name_another_survivor,
     "RecoveryNotNeeded": _take_back,
     "RetainedClaims": _adopt,
     "NothingToAdopt": _adopt_nothing,

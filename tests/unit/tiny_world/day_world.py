@@ -105,6 +105,9 @@ class DayWorld(SwitchWorld, InPlaceWorld):
             if pod and pod.uid == step.pod_uid and pod.crashing and self.secret:
                 pod.crashing = False
                 self._join(step, ordinal)
+        for ordinal, data in self.running():
+            pod = self.pods[ordinal]
+            pod.crashing = pod.crashing and self.cannot_run(pod, data)  # kubelets try again
 
     def running(self) -> Iterator[tuple[int, Data]]:
         for ordinal, data in super().running():

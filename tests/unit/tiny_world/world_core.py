@@ -488,8 +488,11 @@ class World:
         own = data and readable and (data.cluster_uid, data.member) == (self.cluster.uid, name)
         pod.where = self._after_start(pod) if own else "start"
         pod.had_data = bool(own)
-        unfit = own and data and minor(data.storage) > minor(pod.version)
-        pod.crashing = bool(unfit or (own and pod.version in self.failing))
+        pod.crashing = bool(own and data and self.cannot_run(pod, data))
+
+    def cannot_run(self, pod: PodState, data: Data) -> bool:
+        """Whether the pod's etcd fails on this data whenever it starts."""
+        return minor(data.storage) > minor(pod.version) or pod.version in self.failing
 
     def _has_log(self, ordinal: int) -> bool:
         """Whether there is a log on the volume, which `start` can read."""

@@ -90,9 +90,9 @@ class RecoveryWorld(World):
 
     def observe(self) -> Observation:
         seen = super().observe()
-        if not survivor.needs_lookup(seen):
-            return seen
         running = self.job is not None and self.job.state == "running"
+        if not survivor.needs_lookup(seen):  # then only the Job's pod reveals it
+            return replace(seen, job=self.job if running and self.job_runs else None)
         own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()
         return replace(seen, job=self.job, occupants=(*self.strangers, *own))
 
@@ -251,6 +251,8 @@ class RecoveryWorld(World):
         claim_ordinal = int(job.survivor.rpartition("-")[2])
         claim = self.claims.get(claim_ordinal)
         of = self.told_cluster
+        if claim_ordinal in dict(self.running()):
+            return  # etcd of the member's pod holds the lock on the database
         if claim is None or claim.data is None or claim.damaged or claim.data.cluster_id != of:
             self.job = replace(job, state="failed", trouble="refused: there is no log")
             return

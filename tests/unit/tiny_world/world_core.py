@@ -383,6 +383,8 @@ class World:
             kept.applied if kept else 0 if ticket.state == "existing" else etcd.index,
             kept.storage if kept else "",
         )
+        if kept and self.cannot_run(self.pods[ordinal], kept):
+            self.pods[ordinal].crashing = True
         if ticket.member_id in etcd.members:
             member = replace(etcd.members[ticket.member_id], name=ticket.member)
             etcd.members[ticket.member_id] = member

@@ -79,7 +79,8 @@ def name_another_survivor(world: DayWorld, message: str) -> bool:
     if asked is None:
         return False
     record, usable = world.record, (one for one in sorted(world.claims) if _has_data(world, one))
-    others = [one for one in usable if naming.pod("c", one) != record.survivor]
+    named = {record.survivor, world.body["spec"].get("recovery", {}).get("survivor")}
+    others = [one for one in usable if naming.pod("c", one) not in named]
     if others:
         world.ask_for_recovery(others[0], epoch=int(asked[1]))
     return bool(others)

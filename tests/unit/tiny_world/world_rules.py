@@ -116,6 +116,13 @@ def _has_record(world: World, step: PushTicket, ordinal: int) -> None:
     rule(ids == asked, "record", "a ticket without its record")
 
 
+def _may_be_forgotten(world: World, cluster_id: int, member_id: int) -> bool:
+    """Whether the Secret and the claim that told of its ticket are both lost, and the member is a
+    learner that has never announced itself. It never voted, and fails if it had entries before."""
+    member = world.members.get(cluster_id, {}).get(member_id)
+    return bool(not world.record.members and member and member.learner and not member.name)
+
+
 def ticket(world: World, step: PushTicket, ordinal: int) -> None:
     given, data = step.ticket, world.data(ordinal)
     record = world.record
@@ -133,6 +140,8 @@ def ticket(world: World, step: PushTicket, ordinal: int) -> None:
     run = given.challenge
     rule(record.challenge(given.member_id) == run, "I3", "a ticket that is not in the ledger")
     had = world.ticketed.setdefault(given.member_id, run)
+    if _may_be_forgotten(world, given.cluster_id, given.member_id):
+        had = world.ticketed[given.member_id] = run
     rule(had == run, "I3", f"member {given.member_id:x} had its ticket in another run")
     if given.state == "new":
         rule(not record.latched, "I4", "new after the latch")

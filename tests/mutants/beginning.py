@@ -301,9 +301,9 @@ MUTANTS: Final = [
         "the member list of another cluster lowers replicas (I5)",
     ),
     Mutant(
-        _REPLICAS,
-        "return record.size or len(record.members)",
-        "return len(record.members)",
+        "records/bootstrap.py",
+        "return self.size or len(self.members)",
+        "return len(self.members)",
         "after a lost Secret nobody knows how many members there were (I5)",
     ),
     Mutant(

@@ -73,8 +73,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BUDGET,
-        "return live or roster.quorum("
-        "max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
+        "return live or roster.quorum(max(replicas.wanted(seen), recorded(seen).ordinals))",
         "return roster.quorum(seen.cluster.size)",
         "without a quorum an edit of the size lowers the budget",
     ),

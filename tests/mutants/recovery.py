@@ -147,7 +147,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/members/budget.py",
-        "roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
+        "roster.quorum(max(replicas.wanted(seen), recorded(seen).ordinals))",
         "roster.quorum(replicas.wanted(seen))",
         "a budget that is made while all stop lets all but one go",
     ),

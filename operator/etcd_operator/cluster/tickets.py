@@ -93,14 +93,14 @@ class TcpStart:
             log.warning("start did not prove itself: %s", error, extra={"address": address})
             words = f"something else answers there, or with another key: {error}"
             raise NoAnswer(f"{address}:{self._port}: {words}") from error
-        except TimeoutError as error:
-            raise NoAnswer(f"{address}:{self._port}: no answer in time") from error
         except (OSError, ValueError) as error:
             raise NoAnswer(f"{address}:{self._port}: {_in_words(error)}") from error
 
 
 def _in_words(error: OSError | ValueError) -> str:
     """Without the address, which asyncio repeats."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error)
 

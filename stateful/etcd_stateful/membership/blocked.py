@@ -122,8 +122,7 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     if others and not adopted and finding.cluster_id == record.cluster_id:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
-        claim = naming.claim(seen.cluster.name, pod.ordinal)
-        ways.append(f"delete claim {claim} with its data, and a new member takes its place")
+        ways.append(_giving_up(seen, pod))
     return ", or ".join(ways)
 
 
@@ -131,8 +130,12 @@ def _without_record(seen: Observation, pod: Pod) -> str:
     """Another recovery, unless the others are a quorum: then it would be declined."""
     if seen.etcd is None:
         return survivor.ways_out(seen)
+    return f"A quorum answers: {_giving_up(seen, pod)}"
+
+
+def _giving_up(seen: Observation, pod: Pod) -> str:
     claim = naming.claim(seen.cluster.name, pod.ordinal)
-    return f"A quorum answers: delete claim {claim} with its data, and a new member takes its place"
+    return f"delete claim {claim} with its data, and a new member takes its place"
 
 
 def _of_unfinished_recovery(seen: Observation, pod: Pod, finding: Finding) -> str:

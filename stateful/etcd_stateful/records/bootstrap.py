@@ -102,6 +102,11 @@ class Bootstrap:
     def initial_cluster(self) -> str:
         return ",".join(f"{member.name}={member.peer_url}" for member in self.members)
 
+    @property
+    def ordinals(self) -> int:
+        """The number of ordinals on record, also while no pod may run."""
+        return self.size or len(self.members)
+
     def member(self, name: str) -> FirstMember | None:
         return next((member for member in self.members if member.name == name), None)
 

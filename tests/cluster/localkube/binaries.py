@@ -67,7 +67,7 @@ def helm() -> Path:
 
 
 def oldest_kubernetes() -> Path:
-    """Its daemons. -mod=mod, because the module replaces others by folders that it does not
+    """The daemons. -mod=mod, because the module replaces others by folders that it does not
     contain."""
 
     def make(out: Path) -> None:

@@ -16,7 +16,8 @@ CHOICE = STATE / "kubernetes"
 
 def choose() -> None:
     """Keeps what KUBERNETES asks for, and builds it; raises ClusterError if it is another."""
-    made, asked = chosen(), os.environ.get("KUBERNETES") or chosen()
+    made = chosen()
+    asked = os.environ.get("KUBERNETES") or made
     if asked not in (NEWEST, OLDEST):
         raise ClusterError(f"KUBERNETES={asked}: must be {NEWEST} or {OLDEST}")
     if asked != made and STATE.exists():

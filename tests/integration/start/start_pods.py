@@ -168,6 +168,14 @@ class Pod:
             return False
         return True
 
+    def takes(self, path: str, **body: Any) -> bool:
+        """Whether etcd takes the request now. It refuses changes of the member list for a while."""
+        try:
+            self.call(path, **body)
+        except NoReply:
+            return False
+        return True
+
     def call(self, path: str, **body: Any) -> dict[str, Any]:
         """One request to etcd's JSON gateway; raises NoReply."""
         url = f"{self.client_url}/v3/{path}"

@@ -238,14 +238,8 @@ def joins(first: Pod, pod: Pod) -> None:
     assert process.wait(PATIENCE) == 0
     pod.serves()
 
-    def is_promoted() -> bool:
-        try:
-            first.call("cluster/member/promote", ID=added["member"]["ID"])
-        except NoReply:
-            return False
-        return True
-
-    eventually(is_promoted, PATIENCE)
+    promoted = added["member"]["ID"]
+    eventually(lambda: first.takes("cluster/member/promote", ID=promoted), PATIENCE)
     eventually(lambda: listed(pod) is not None, PATIENCE)
 
 
@@ -349,7 +343,8 @@ def test_a_learner_on_the_member_list_is_removed_too(world: World) -> None:
     pods = world.bootstrap(3)
     pods[1].put("k", "v")
     learner = world.pod("c-3")
-    eventually(lambda: adds(pods[1], learner.peer_url), PATIENCE)
+    asked = {"peerURLs": [learner.peer_url], "isLearner": True}
+    eventually(lambda: pods[1].takes("cluster/member/add", **asked), PATIENCE)
     eventually(lambda: len(pods[1].members()) == 4, PATIENCE)
     ids = pods[1].ids()
     for pod in (pods[0], pods[2]):
@@ -395,7 +390,7 @@ def test_a_removed_member_cannot_be_the_survivor(world: World, tmp_path: Path) -
     pods[0].put("k", "the last copy")
     ids = pods[1].ids()
     process = pods[1].processes[-1]
-    eventually(lambda: removes(pods[0], ids.member_id), PATIENCE)
+    eventually(lambda: pods[0].takes("cluster/member/remove", ID=str(ids.member_id)), PATIENCE)
     assert process.wait(PATIENCE) == 0
     for pod in (pods[0], pods[2]):
         pod.stop()
@@ -412,22 +407,6 @@ def test_a_removed_member_cannot_be_the_survivor(world: World, tmp_path: Path) -
     arguments = ["snapshot", "restore", str(database), "--skip-hash-check", "--data-dir"]
     subprocess.run([etcdutl, *arguments, str(restored)], check=True, timeout=PATIENCE)
     assert b"the last copy" in (restored / "member/snap/db").read_bytes()
-
-
-def removes(pod: Pod, member: int) -> bool:
-    try:
-        pod.call("cluster/member/remove", ID=str(member))
-    except NoReply:
-        return False
-    return True
-
-
-def adds(pod: Pod, peer_url: str) -> bool:
-    try:
-        pod.call("cluster/member/add", peerURLs=[peer_url], isLearner=True)
-    except NoReply:
-        return False
-    return True
 
 
 def test_a_killed_survivor_loses_at_most_its_last_write(world: World) -> None:

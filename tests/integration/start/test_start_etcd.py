@@ -337,11 +337,7 @@ def _has_what_the_leader_has(pod: Pod, leader: Pod) -> bool:
 
 
 def _promoted(pod: Pod, member: int) -> bool:
-    try:
-        pod.call("cluster/member/promote", ID=str(member))
-    except NoReply:
-        return False
-    return True
+    return pod.takes("cluster/member/promote", ID=str(member))
 
 
 @differing("world", "3.5")

@@ -5,7 +5,6 @@ Whether a reason is good is judged by the true state of the world, not by what t
 
 from __future__ import annotations
 
-from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
 from etcd_stateful.versions import parse_version
 from model.world import goal_recovery, tables
@@ -112,7 +111,7 @@ def _pods_kept_away(state: State, step: Hold | Wait) -> str:
     record = tables.bootstraps[state.secret]
     if record.survivor or (isinstance(step, Wait) and " to stop" in step.reason):
         return ""
-    kept = tables.objects[state.sts].replicas < replicas.on_record(record)
+    kept = tables.objects[state.sts].replicas < record.ordinals
     return f"pods are kept away for ever: {step}" if kept else ""
 
 

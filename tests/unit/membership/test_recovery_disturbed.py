@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from recovery_world import RecoveryWorld, formed, lost
-from worlds import OLDER, UID, drive, is_write, until
+from views import with_pod
+from worlds import OLDER, UID, drive, guess_version, is_write, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.api.recovery import Recovery
@@ -41,11 +42,6 @@ def requested(seen: Observation, name: str) -> Recovery:
     return Recovery(name, recorded(seen).cluster_id, recorded(seen).epoch)
 
 
-def with_pod(seen: Observation, ordinal: int, **change: Any) -> Observation:
-    pods = tuple(replace(pod, **change) if pod.ordinal == ordinal else pod for pod in seen.pods)
-    return replace(seen, pods=pods)
-
-
 def waiting(seen: Observation, ordinal: int, finding: Finding, **change: Any) -> Observation:
     """The pod was recreated, and its `start` reports this finding."""
     statuses = {at: status for at, status in seen.statuses.items() if at != ordinal}
@@ -62,6 +58,15 @@ class TestOutOfReach:
         assert world.etcd is not None
         world.etcd.alarms = [Alarm("CORRUPT", world.etcd.voters[0])]
         world.cut_off = True
+        return world
+
+    def leaderless(self) -> RecoveryWorld:
+        """Of three, one answers. A recovery with it is requested."""
+        world = formed()
+        for one in (0, 2):
+            world.pods[one].silent = True
+        world.turn()
+        world.ask(1)
         return world
 
     def test_a_corrupt_cluster_out_of_reach_was_stopped_for_a_recovery(self) -> None:
@@ -140,20 +145,10 @@ class TestOutOfReach:
 
     def test_a_member_that_answers_without_a_leader_speaks_for_the_others(self) -> None:
         """As when two nodes are off: their pods seem to run until someone says otherwise."""
-        world = formed()
-        for one in (0, 2):
-            world.pods[one].silent = True
-        world.turn()
-        world.ask(1)
-
-        assert survivor.halted(world.observe())
+        assert survivor.halted(self.leaderless().observe())
 
     def test_silence_of_pods_that_stop_does_not_undo_the_recovery(self) -> None:
-        world = formed()
-        for one in (0, 2):
-            world.pods[one].silent = True
-        world.turn()
-        world.ask(1)
+        world = self.leaderless()
         world.apply(decide(world.observe()))
         seen = world.observe()
         assert seen.replicas == 0
@@ -423,12 +418,7 @@ def with_a_guess(wrong: str) -> RecoveryWorld:
     """Quorum and records were lost together, and the spec named another version than that of the
     data. A recovery has begun, and etcd fails in its Job."""
     world = lost(version="3.6.14")
-    world.lose_secret()
-    world.delete_stateful_set()
-    world.pods.clear()
-    world.edit(version=wrong)
-    world.failing = {wrong}
-    drive(world)
+    guess_version(world, wrong)
     world.ask(1)
     drive(world)
     assert (world.record.version, world.record.untried) == (wrong, True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from views import with_pod
-from worlds import World, drive, formed, is_write, labels
+from worlds import World, drive, formed, guess_version, is_write, labels
 
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Observation
@@ -246,12 +246,7 @@ class TestTheSecretIsLostTwice:
     def guessed(self, wrong: str) -> World:
         """No member can run the version that was guessed."""
         world = running(MIDDLE)
-        world.lose_secret()
-        world.delete_stateful_set()
-        world.pods.clear()
-        world.edit(version=wrong)
-        world.failing = {wrong}
-        drive(world)
+        guess_version(world, wrong)
         assert (world.record.version, world.record.untried) == (wrong, True)
         return world
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery_world import JOB, RecoveryWorld, _instead
 from restore_world import RESTORE, RestoreWorld
-from world_api import Json, Volume
+from world_api import Json, Volume, record_in
 from world_etcd import Conflict, Data, Etcd, refuse
 from world_rules import rule
 from worlds import World, body, drive, is_write
@@ -36,8 +36,6 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import Bootstrap
-from etcd_stateful.records.errors import BadRecord
-from etcd_stateful.records.member import load_member
 from etcd_stateful.records.successor import Successor
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
@@ -262,11 +260,8 @@ def _is_deleted_by_hand(claim: Volume) -> bool:
     """Whether a human has deleted it: a copy, whose record was written for another claim, or one
     whose record cannot be read. The operator may not delete those, and does not wait until they
     are gone."""
-    try:
-        held = load_member(claim.annotations)
-    except BadRecord:
-        return claim.deleting
-    return claim.deleting and held is not None and held.claim_uid != claim.uid
+    held, damage = record_in(claim.annotations)
+    return claim.deleting and bool(damage or (held and held.claim_uid != claim.uid))
 
 
 def chain(size: int = 3) -> list[InPlaceWorld]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import world_rules as rules
-from world_api import UID, Json, Volume
+from world_api import UID, Json, Volume, record_in
 from world_etcd import minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
@@ -33,8 +33,6 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
-from etcd_stateful.records.errors import BadRecord
-from etcd_stateful.records.member import load_member
 
 JOB = "c-recovery"
 
@@ -290,10 +288,7 @@ def _crashing(job: Job) -> Job:
 
 def _is_deletable(claim: Volume, cluster_uid: str) -> bool:
     """Whether its record can be read, and is its own: a copy's is that of another claim (I6)."""
-    try:
-        held = load_member(claim.annotations)
-    except BadRecord:
-        return False
+    held, _damage = record_in(claim.annotations)
     return bool(held and (held.cluster_uid, held.claim_uid) == (cluster_uid, claim.uid))
 
 

@@ -10,6 +10,8 @@ from world_etcd import Data
 
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.api.tls import AS_MADE, Levels, Trust
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import MemberRecord, load_member
 
 UID = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11"
 
@@ -44,6 +46,14 @@ class Volume:
     damaged: str = ""
     """What `start` finds wrong with the log; empty if nothing."""
     phase: str = "Bound"
+
+
+def record_in(annotations: dict[str, str]) -> tuple[MemberRecord | None, str]:
+    """The member record, and why it cannot be read."""
+    try:
+        return load_member(annotations), ""
+    except BadRecord as error:
+        return None, str(error)
 
 
 @dataclass(slots=True)

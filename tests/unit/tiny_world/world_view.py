@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from world_api import Json
+from world_api import Json, record_in
 from world_etcd import Data, Etcd, minor
 
 from etcd_stateful import identity, naming
@@ -16,7 +16,6 @@ from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.members import EtcdView, MemberStatus
 from etcd_stateful.observed.objects import Claim, Secret
 from etcd_stateful.observed.pods import Pod, StartAnswer
-from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.member import load_member
 from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import parse_version
@@ -80,11 +79,7 @@ def _seen_secret(world: World) -> Secret | None:
 
 def _claim(world: World, ordinal: int) -> Claim:
     claim = world.claims[ordinal]
-    record, damage = None, ""
-    try:
-        record = load_member(claim.annotations)
-    except BadRecord as error:
-        damage = str(error)
+    record, damage = record_in(claim.annotations)
     return Claim(
         ordinal=ordinal,
         name=naming.claim(world.cluster.name, ordinal),

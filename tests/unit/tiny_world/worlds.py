@@ -110,6 +110,16 @@ def drive(
     raise AssertionError(f"never comes to rest; at last {labels(world.history[-6:])}")
 
 
+def guess_version(world: World, wrong: str) -> None:
+    """Loses all that tells the version, but for a spec with one that no member can run."""
+    world.lose_secret()
+    world.delete_stateful_set()
+    world.pods.clear()
+    world.edit(version=wrong)
+    world.failing = {wrong}
+    drive(world)
+
+
 def formed(size: int = 3, **spec: Any) -> World:
     """A settled cluster."""
     world = World(body(size, **spec))

@@ -134,8 +134,7 @@ def unheard(seen: Observation, asked: Recovery) -> list[str]:
 def _least_quorum(seen: Observation) -> int:
     """How many members are a quorum, without a list: by the record, or fewer by the budget, which
     does not count ordinals that have yet to join."""
-    record = recorded(seen)
-    most = roster.quorum(record.size or len(record.members))
+    most = roster.quorum(recorded(seen).ordinals)
     return min(most, least_of(dict(seen.disruption_budget or {})) or most)
 
 

@@ -23,7 +23,7 @@ def min_available(seen: Observation) -> int:
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.members))
     live = _live(seen)
-    return live or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
+    return live or roster.quorum(max(replicas.wanted(seen), recorded(seen).ordinals))
 
 
 def max_members(seen: Observation) -> int:

@@ -29,7 +29,7 @@ def wanted(seen: Observation) -> int:
     if (listed := _by_list(seen)) is not None:
         return listed
     record = seen.bootstrap
-    begun = on_record(record) if record else 0
+    begun = record.ordinals if record else 0
     if record and record.latched and seen.stateful_set is not None:
         # Claims do not count: they may belong to members that a shrink has just removed.
         return max(seen.replicas, begun)
@@ -55,7 +55,7 @@ def record(seen: Observation) -> Step | None:
     """Records the number of ordinals before the StatefulSet changes. If there is no member list,
     and the StatefulSet was deleted or scaled by hand, only the record has it."""
     record, listed = recorded(seen), _by_list(seen)
-    if listed in (None, on_record(record)) or survivor.halted(seen):
+    if listed in (None, record.ordinals) or survivor.halted(seen):
         return None
     reason = f"the cluster should have {listed} members now"
     return WriteBootstrap.of(seen, replace(record, size=listed), reason)
@@ -81,11 +81,6 @@ def in_the_way(seen: Observation) -> int | None:
         return None
     beyond = (one for one in seen.claims if one.deleting and one.ordinal >= seen.replicas)
     return min((one.ordinal for one in beyond if seen.pod(one.ordinal) is None), default=None)
-
-
-def on_record(record: Bootstrap) -> int:
-    """The number of ordinals on record, also while no pod may run."""
-    return record.size or len(record.members)
 
 
 def _owned(seen: Observation, begun: Bootstrap | None) -> list[int]:

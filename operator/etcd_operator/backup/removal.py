@@ -46,7 +46,9 @@ async def _reach(sink: Sink) -> None:
 async def _keys(order: Order, sink: Sink) -> list[str]:
     """The keys at its path, and at further locations in `order.also`; raises StoreFailed."""
     path = order.store.key
-    keys = await _of_interval(sink, path) if order.stamped else [path]
+    keys = await _of_interval(sink, path) if order.stamped else []
+    if not path.endswith("/"):  # Also with an interval: the spec may have had none before.
+        keys.append(path)
     for key in filter(None, map(order.store.key_at, order.also)):
         base = names.path_of(key)
         keys += [key] if base == key else await _of_interval(sink, base)

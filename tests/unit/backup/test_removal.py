@@ -177,6 +177,19 @@ async def test_what_the_next_run_of_a_schedule_is_about_to_store_is_left_alone(
     assert not folder.files(), "of a single one it is what its own Job has left"
 
 
+@pytest.mark.parametrize("path", ["etcd", "folder/"])
+async def test_what_was_stored_before_the_spec_had_an_interval_was_left_behind(
+    folder: Folder, path: str
+) -> None:
+    """It lies at the path itself. Only names with revision and time were looked for."""
+    (folder.root / "folder").mkdir()
+    at_once, later = path if path == "etcd" else "", day(path, 2)
+    put = [folder.put(key) for key in (at_once, later) if key]
+
+    assert await folder.remove(stamped=True, store=replace(STORE, key=path)) == Removed(len(put))
+    assert folder.files() == ["folder"]
+
+
 def at(key: str) -> str:
     return STORE.location(key)
 

@@ -51,12 +51,17 @@ def due_run(
         # this, no backup would be made until that time, and nothing would say so.
         ahead = due - now > backup.policy.interval + CLOCKS_DIFFER
         return Run(str(int(due)), now if ahead else due)
-    run = Run(f"g{backup.generation}", created)
+    run = Run(single_run(backup.generation), created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
     # Before a schedule deletes a finished backup, it edits the spec: that is no request for another
     # run. A copy of such an object has no status, and may never be deleted.
     return None if backup.let_go and stored.get("run") else run
+
+
+def single_run(generation: int) -> str:
+    """ID of the run of a backup without an interval: after a failure, an edit begins another."""
+    return f"g{generation}"
 
 
 def decide(seen: ObservedBackup) -> Step:

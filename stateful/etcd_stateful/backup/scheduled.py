@@ -9,6 +9,7 @@ from typing import Any, Literal
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.plan import single_run
 
 State = Literal["running", "stored", "failed"]
 
@@ -32,7 +33,7 @@ class ScheduledBackup:
     unproven: str = ""
     """Location of a backup that it has left in the store, and that could not be proven."""
     words: str = ""
-    """Its own message: `status.reason`, or else that of its condition `Complete`."""
+    """Its own message: `status.reason` if it has failed, else that of its condition `Complete`."""
     reason: str = ""
     """The reason of its condition `Complete`."""
     others: Mapping[str, Any] | None = None
@@ -70,18 +71,20 @@ def as_scheduled(
     said = stored_conditions.find(status, "Complete")
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
+    state = _state(metadata, status)
+    failed = status.get("reason") if state == "failed" else ""
     return ScheduledBackup(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
         resource_version=str(metadata["resourceVersion"]),
         moment=moment,
-        state=_state(status),
+        state=state,
         verified=bool(status.get("verified")),
         over=str(status.get("lastSuccessDate") or ""),
         location=str(status.get("location") or ""),
         cluster_id=str(status.get("clusterID") or ""),
         unproven=str(status.get("unproven") or ""),
-        words=str(status.get("reason") or said.get("message") or ""),
+        words=str(failed or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),
         deleting="deletionTimestamp" in metadata,
@@ -100,8 +103,18 @@ def _moment(schedule: EtcdBackupSchedule, name: str) -> int | None:
     return moment if naming.scheduled_backup(schedule.name, moment) == name else None
 
 
-def _state(status: Mapping[str, Any]) -> State:
+def _state(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> State:
     if status.get("succeeded") is True:
         return "stored"
-    refused = stored_conditions.find(status, "Accepted").get("status") == "False"
-    return "failed" if refused or status.get("succeeded") is False else "running"
+    if stored_conditions.find(status, "Accepted").get("status") == "False":
+        return "failed"
+    over = status.get("succeeded") is False and not _runs_again(metadata, status)
+    return "failed" if over else "running"
+
+
+def _runs_again(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether its spec was edited after it had failed, which begins another run."""
+    if "deletionTimestamp" in metadata or naming.LET_GO in (metadata.get("annotations") or {}):
+        return False
+    run = str(status.get("run") or "")
+    return run.startswith("g") and run != single_run(int(metadata.get("generation", 0)))

@@ -15,7 +15,7 @@ from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, DeleteBackup
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, Due, ObservedSchedule, Record, WriteStatus
-from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
+from etcd_stateful.naming import LET_GO, SCHEDULE_UID, scheduled_backup
 
 NOON = 1_795_262_400
 HOURLY = EtcdBackupSchedule("ns", "s", "uid-s", 1, "0 * * * *", {})
@@ -502,6 +502,34 @@ class TestWhose:
 
         assert one
         assert one.state == state
+
+    @pytest.mark.parametrize(
+        ("metadata", "run", "state"),
+        [
+            ({"generation": 2}, "g1", "running"),
+            ({"generation": 2}, "g2", "failed"),
+            ({"generation": 2, "annotations": {LET_GO: "retention"}}, "g1", "failed"),
+            ({"generation": 2, "deletionTimestamp": "2026-11-21T12:00:00Z"}, "g1", "failed"),
+            ({"generation": 2}, "1795262400", "failed"),
+        ],
+    )
+    def test_a_failed_one_that_runs_again_after_an_edit_counted_as_over(
+        self, metadata: Any, run: str, state: str
+    ) -> None:
+        """Retention deleted it while it ran, and the next run began beside it."""
+        status = {"succeeded": False, "reason": "no bucket", "run": run}
+        one = as_scheduled(HOURLY, self.body(metadata=metadata, status=status))
+
+        assert one
+        assert one.state == state
+
+    def test_one_that_runs_again_was_reported_with_the_failure_before(self) -> None:
+        told = {"type": "Complete", "status": "Unknown", "message": "Job b is starting"}
+        status = {"succeeded": False, "reason": "no bucket", "run": "g1", "conditions": [told]}
+        one = as_scheduled(HOURLY, self.body(metadata={"generation": 2}, status=status))
+
+        assert one
+        assert one.words == "Job b is starting"
 
     def test_it_deletes_what_it_stored_only_once_it_is_held_for_that(self) -> None:
         policy = {"spec": {"deletionPolicy": "Delete"}}

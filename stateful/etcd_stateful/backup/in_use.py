@@ -1,6 +1,7 @@
 """Which stored backups restores read, so that no retention deletes them meanwhile.
 
-Often the oldest backup is chosen, as it is from before the damage, and it is the next to go.
+Often the oldest backup is chosen, as it is from before the damage, and it is the next to go. A spec
+that is refused for a mistake in another field counts too: it will be corrected, or its Job runs.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from etcd_stateful import stored_conditions
-from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.api.restore import RefusedRestore, parse_restore
-from etcd_stateful.api.source import BackupRef, Source
+from etcd_stateful.api.reading import spec_of
+from etcd_stateful.api.source import BackupRef, Source, read_source
 from etcd_stateful.backup.restores import is_over
 
 
@@ -33,17 +33,13 @@ def read_from(
 def _source_of_restore(body: Mapping[str, Any]) -> Source | None:
     if "deletionTimestamp" in body["metadata"] or is_over(body):
         return None
-    try:
-        return parse_restore(body).source
-    except RefusedRestore:
-        return None
+    spec = spec_of(body)
+    return read_source(spec, "backupStorageType", spec.object("pod"))
 
 
 def _source_of_cluster(body: Mapping[str, Any]) -> Source | None:
     serves = stored_conditions.is_true(body.get("status"), "Available")
     if serves or "deletionTimestamp" in body["metadata"]:
         return None
-    try:
-        return parse_cluster(body).restore
-    except RefusedCluster:
-        return None
+    restore = spec_of(body).object("bootstrap").object("restore")
+    return read_source(restore, "storageType", restore.object("pod"))

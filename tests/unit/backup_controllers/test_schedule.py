@@ -493,6 +493,25 @@ class TestWhatIsBeingRestored:
         await world.settle()
         assert not self.is_kept(world)
 
+    @pytest.mark.parametrize("how", SOURCES)
+    @pytest.mark.parametrize("kind", [ETCD_RESTORES, ETCD_CLUSTERS], ids=lambda kind: kind.kind)
+    async def test_a_backup_was_deleted_while_the_spec_of_who_reads_it_was_refused(
+        self, world: World, kind: Resource, how: str
+    ) -> None:
+        """Once the mistake in another field was corrected, there was nothing left to restore."""
+        world.declare(retention={"count": 1})
+        await world.runs("03:00")
+        source = self.source(world, how, "backupStorageType")
+        spec: Json = {"etcdCluster": {"name": "c"}, "replace": {"clusterID": "none"}, **source}
+        if kind == ETCD_CLUSTERS:
+            source = self.source(world, how, "storageType")
+            spec = {"size": 3, "version": "3.3.27", "bootstrap": {"restore": source}}
+        metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
+        world.kube.put(kind, {"metadata": metadata, "spec": spec})
+        await self.another_run(world)
+
+        assert self.is_kept(world)
+
     @pytest.mark.parametrize("kind", [ETCD_RESTORES, ETCD_CLUSTERS], ids=lambda kind: kind.kind)
     async def test_a_backup_is_kept_while_the_watch_of_who_reads_it_is_behind(
         self, world: World, kind: Resource

@@ -146,7 +146,8 @@ class Schedules:
             record=record,
             now=now,
             began=now if self._began is None else self._began,
-            upcoming=calendar.upcoming(schedules.clock(schedule, now)),
+            # With more jitter since, its clock may be back before a run that was handled.
+            upcoming=calendar.upcoming(max(record.counted_until, schedules.clock(schedule, now))),
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),

@@ -307,6 +307,21 @@ async def test_jitter_delays_the_run_but_not_its_scheduled_time(world: World) ->
     assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
 
 
+async def test_after_more_jitter_was_set_the_run_that_was_over_was_announced_again(
+    world: World,
+) -> None:
+    world.declare(schedule="0 * * * *")
+    await world.runs("03:00")
+    world.declare(schedule="0 * * * *", jitterSeconds=600)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert later > 60
+    await world.settle()
+
+    assert world.status["nextScheduleTime"] == "2026-11-21T04:00:00Z"
+    begins = START + 60 + 3600 + later
+    assert world.condition("Scheduled")["message"].endswith(f"{clock_of(begins)}Z")
+
+
 async def test_without_jitter_in_the_spec_a_run_starts_with_a_small_delay(world: World) -> None:
     world.declare(jitterSeconds=None, schedule="0 * * * *")
     schedule = parse_schedule(world.kube.live(ETCD_SCHEDULES, "s"))

@@ -164,16 +164,22 @@ class Restores:
 
 def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
     told: Json = cluster.get("status") or {}
-    blocked = stored_conditions.find(told, "Blocked")
     return TargetCluster(
         of=str(annotations_of(cluster).get(naming.RESTORED_BY, "")),
         serves=stored_conditions.is_true(told, "Available"),
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
-        blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
+        blocked=_why_blocked(told),
         restore=told.get("restore") or {},
         not_from_backup=secret is not None and _began_otherwise(cluster, secret),
     )
+
+
+def _why_blocked(told: Json) -> str:
+    accepted, blocked = (stored_conditions.find(told, one) for one in ("Accepted", "Blocked"))
+    if accepted.get("status") == "False":
+        return f"its spec is not accepted: {accepted.get('message', '')}"
+    return str(blocked.get("message", "")) if blocked.get("status") == "True" else ""
 
 
 def _began_otherwise(cluster: Json, secret: Json) -> bool:

@@ -333,6 +333,23 @@ async def test_what_a_human_must_do_for_the_cluster_is_reported_on_the_restore_t
     assert "claims hold the data" in world.condition()["message"]
 
 
+async def test_a_recorded_spec_that_is_no_longer_accepted_was_waited_for_without_a_word(
+    world: World,
+) -> None:
+    """Such as one with a version of etcd that this operator does not run any more."""
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    why = "spec.version: etcd 3.4.30 is not supported"
+    refused = {"type": "Accepted", "status": "False", "message": why}
+    world.serve(conditions=[refused], plan="nothing until the spec is fixed")
+    await world.settle()
+
+    assert world.condition()["reason"] == "ClusterBlocked"
+    assert world.condition()["message"].endswith(f"its spec is not accepted: {why}")
+    assert world.condition()["status"] == "False"
+
+
 async def begins_by(world: World, record: Bootstrap) -> None:
     """The cluster is created from the manifest, begins with this record, and serves."""
     await world.settle()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import termination_message, trouble
-from etcd_operator.timestamps import seconds_since
+from etcd_operator.timestamps import seconds, seconds_since
 from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import Trust
@@ -235,9 +235,11 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
 
 
 def since_transition(body: Object, kind: str, now: float) -> float:
-    """Seconds since the last transition of a condition in the status; 0 if there is none."""
-    told = stored_conditions.find(body.get("status"), kind)
-    return seconds_since(told.get("lastTransitionTime"), now)
+    """Seconds since the last transition of a condition in the status, or until then, if a clock
+    that was ahead has dated it: what is due after some time is not put off until then. 0 if there
+    is none."""
+    then = seconds(stored_conditions.find(body.get("status"), kind).get("lastTransitionTime"))
+    return 0.0 if then is None else abs(now - then)
 
 
 def _member_record(raw: Object) -> tuple[MemberRecord | None, str]:

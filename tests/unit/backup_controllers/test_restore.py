@@ -773,6 +773,23 @@ class TestInPlace:
         assert world.status["reason"].startswith("there was an EtcdCluster c, which is gone by now")
         assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
 
+    @pytest.mark.parametrize("waits", ["unconfirmed", "Held"])
+    async def test_a_restore_that_began_to_wait_while_a_clock_was_ahead_waited_until_that_time(
+        self, world: World, waits: str
+    ) -> None:
+        """And for a day more: it replaced newer data a month later."""
+        if waits == "Held":
+            self.confirm(world)
+            self.tell(world, "Held", "all 7 are used")
+        real = world.clock.now
+        world.clock.now += 30 * GIVE_UP_SECONDS
+        await world.settle()
+        world.clock.now = real + GIVE_UP_SECONDS
+
+        assert await world.settle() is None
+        assert "given up" in world.status["reason"]
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+
     async def test_an_unconfirmed_restore_begins_once_the_cluster_is_gone_within_the_day(
         self, world: World
     ) -> None:

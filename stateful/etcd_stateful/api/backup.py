@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from etcd_stateful import naming
 from etcd_stateful.api.hosts import host_problem
 from etcd_stateful.api.reading import Reader, RefusedObject, check_labels, spec_of
-from etcd_stateful.api.stores import VOLUME, Store, file_name_problem, read_store
+from etcd_stateful.api.stores import MANIFEST, VOLUME, Store, file_name_problem, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
 _PROOFS: Final[Mapping[str, Proof]] = {proof: proof for proof in get_args(Proof)}
@@ -146,9 +146,16 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
 
 def _store(spec: Reader, pod: Reader, *, stamped: bool) -> Store | None:
     store = read_store(spec, "storageType", pod, stamped=stamped)
-    if store and store.kind == VOLUME and (why := file_name_problem(store.key, stamped=stamped)):
+    why = _key_problem(store, stamped=stamped) if store else ""
+    if store and why:
         spec.object(store.section).problem("path", f"{why}, found {store.key[-60:]!r}")
     return store
+
+
+def _key_problem(store: Store, *, stamped: bool) -> str:
+    if store.key.endswith(MANIFEST) and not stamped:
+        return f"must not end in {MANIFEST}, as the name of another backup's manifest does"
+    return file_name_problem(store.key, stamped=stamped) if store.kind == VOLUME else ""
 
 
 def _endpoints(spec: Reader) -> tuple[str, ...]:

@@ -19,11 +19,14 @@ VOLUME: Final = "Volume"
 LONGEST_KEY: Final = 900
 """Bytes. S3 allows 1024, and the rest is for what is appended."""
 
+MANIFEST: Final = ".manifest.json"
+"""What the name of a backup's manifest adds to that of the backup."""
+
 _LONGEST_NAME: Final = 255
 """Bytes of a file name on any Linux file system."""
 _APPENDED_TO_ONE: Final = len("_01234567_0123.unfinished#1")
-_APPENDED_TO_MANY: Final = len("_v1_2026-01-01-00:00:00.manifest.json")
-_APPENDED_TO_A_RUNS: Final = len(".manifest.json")
+_APPENDED_TO_MANY: Final = len("_v1_2026-01-01-00:00:00") + len(MANIFEST)
+_APPENDED_TO_A_RUNS: Final = len(MANIFEST)
 """The key of a schedule's run already ends in its time. Its unfinished file leaves the time out, so
 the name of the manifest is the longest."""
 

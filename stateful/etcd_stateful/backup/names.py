@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from etcd_stateful.api.stores import RUN
+from etcd_stateful.api import stores
 
-MANIFEST: Final = ".manifest.json"
+MANIFEST: Final = stores.MANIFEST
 UNFINISHED: Final = ".unfinished"
 MOMENT: Final = "%Y-%m-%d-%H:%M:%S"
 
@@ -24,7 +24,7 @@ _LEFT: Final = re.compile(rf"[0-9a-f]{{4}}{re.escape(UNFINISHED)}(#\d+)?")
 _STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
 _OF_INTERVAL: Final = re.compile(rf"(.*){_STAMP.pattern}", re.DOTALL)
 
-_OF_SCHEDULE: Final = re.compile(rf"(.*?)_?{RUN}", re.DOTALL)
+_OF_SCHEDULE: Final = re.compile(rf"(.*?)_?{stores.RUN}", re.DOTALL)
 
 
 def stamped(path: str, revision: int, moment: str) -> str:

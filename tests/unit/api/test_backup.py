@@ -145,6 +145,25 @@ async def test_a_schedule_whose_path_a_volume_could_hold_was_refused(
     assert (tmp_path / path).read_bytes() == b"a"
 
 
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("S3", {"path": f"mybucket/{manifest_of('etcd')}", "awsSecret": "aws"}),
+        ("Volume", {"claimName": "c", "path": manifest_of("etcd")}),
+    ],
+)
+def test_a_backup_took_the_place_of_another_ones_manifest(kind: str, place: Any) -> None:
+    """The other one could not be restored any more: its manifest could not be read."""
+    told = refusal(**{"storageType": kind, "s3": None, kind.lower(): place})
+
+    assert f"spec.{kind.lower()}.path: must not end in .manifest.json" in told
+
+
+def test_the_path_of_an_interval_may_end_like_a_manifest() -> None:
+    place = {"path": f"mybucket/{manifest_of('etcd')}", "awsSecret": "aws"}
+    assert parse_backup(body(s3=place, backupPolicy={"backupIntervalInSecond": 60}))
+
+
 def test_the_path_of_an_interval_may_end_in_a_number() -> None:
     place, policy = {"claimName": "c", "path": "etcd#1"}, {"backupIntervalInSecond": 60}
     assert parse_backup(body(storageType="Volume", s3=None, volume=place, backupPolicy=policy))

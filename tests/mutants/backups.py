@@ -179,7 +179,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "            await self._mark(taken.key, self._order.owner_uid, cluster_id)\n",
+        "            await self._mark_as_own(taken)\n",
         "",
         "what is stopped while it is read back stays in the store when its object is deleted",
     ),
@@ -197,9 +197,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "        await self._compare(taken)\n",
-        "",
+        "        await self._compare(taken)\n        await self._describe(taken)\n",
+        "        await self._describe(taken)\n",
         "of two backups at one path, both succeed with a file that no restore takes",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "        if theirs not in (None, UNREADABLE, own):\n",
+        "        if False:\n",
+        "the manifest of another object's file gives way to the mark of one that it has replaced",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            if found != taken.sha256:  # Whole",
+        "            if False:  # Whole",
+        "another object's file, not yet described, is deleted with one that it has replaced",
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",

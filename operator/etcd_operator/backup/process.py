@@ -18,7 +18,7 @@ from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.stored_manifest import owner_of
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
@@ -179,11 +179,20 @@ class Backup:
         """Writes the manifest; with `verify`, only once the backup was read back. Until then, an
         undecided manifest names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
-            cluster_id = to_hex(taken.member.answer.cluster_id)
-            await self._mark(taken.key, self._order.owner_uid, cluster_id)
+            await self._mark_as_own(taken)
             await self._verify(taken)
         await self._compare(taken)
         await self._describe(taken)
+
+    async def _mark_as_own(self, taken: _Taken) -> None:
+        """Marks the file as unfinished, unless another object has replaced it since."""
+        own = self._order.owner_uid
+        theirs: str | None = None
+        with unless_forbidden():
+            theirs = await owner_of(self._sink, taken.key)
+        if theirs not in (None, UNREADABLE, own):
+            await self._compare(taken)
+        await self._mark(taken.key, own, to_hex(taken.member.answer.cluster_id))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """Stores the first whole snapshot. If no member sends one, raises the last failure."""
@@ -301,6 +310,9 @@ class Backup:
             found = checked.finish()
         except Damaged as error:
             found = str(error)
+        else:
+            if found != taken.sha256:  # Whole, so it is most likely another's.
+                await self._compare(taken)
         if found != taken.sha256:
             where = self._order.store.path_field
             words = f"{where}: what was stored as {taken.key} reads back differently: {found}"

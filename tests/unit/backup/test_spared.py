@@ -281,7 +281,8 @@ class Interrupting(Sink):
     async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
         async for piece in super().read(key):
             yield piece
-        await self.meanwhile()
+        if self.verifies:
+            await self.meanwhile()
 
 
 class Later(Etcd):
@@ -328,6 +329,61 @@ async def test_the_file_of_another_object_was_deleted_with_one_that_was_still_re
     with pytest.raises(Undecided) as found:
         manifest.parse((root / names.manifest_of(KEY)).read_bytes())
     assert found.value.owner_uid == ""
+
+
+async def test_the_manifest_of_another_object_was_replaced_by_one_that_reads_its_file_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file had been replaced before that, and would have been deleted with this object."""
+    theirs = replace(ORDER, owner="ns/c", owner_uid="uid-c")
+
+    async def meanwhile() -> None:
+        monkeypatch.setattr(process, "Source", Later)
+        sink = Sink(STORE, None, root=str(root), owner_uid="uid-c")
+        assert isinstance(await Backup(theirs, sink, Meter()).run(), Stored)
+
+    said = await Backup(replace(ORDER, verify=True), Interrupting(root, meanwhile), Meter()).run()
+
+    assert isinstance(said, Failure), said
+    assert said.message.startswith(f"spec.volume.path: what lies at {KEY} is not what was stored")
+    beside = manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert (beside.owner_uid, beside.size) == ("uid-c", len(Later(ORDER).data))
+
+
+@pytest.mark.parametrize(
+    ("found", "owner"), [(Later(ORDER).data, ""), (b"damaged", "uid-b")], ids=["whole", "damaged"]
+)
+async def test_the_file_of_another_object_was_deleted_with_one_that_had_not_read_it_back_yet(
+    root: Path, monkeypatch: pytest.MonkeyPatch, found: bytes, owner: str
+) -> None:
+    """What the store has damaged stays this object's own."""
+    marking = Backup._mark
+
+    async def mark(self: Backup, key: str, *known: str) -> None:
+        await marking(self, key, *known)
+        (root / KEY).write_bytes(found)
+
+    monkeypatch.setattr(Backup, "_mark", mark)
+    said = await backed_up(root, verify=True)
+
+    assert isinstance(said, Failure), said
+    assert said.reason == "VerificationFailed"
+    with pytest.raises(Undecided) as left:
+        manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert left.value.owner_uid == owner
+
+
+async def test_what_the_store_has_cut_short_stays_the_objects_own(root: Path) -> None:
+    async def meanwhile() -> None:
+        (root / KEY).write_bytes(OF_BEFORE)
+
+    said = await Backup(replace(ORDER, verify=True), Interrupting(root, meanwhile), Meter()).run()
+
+    assert isinstance(said, Failure), said
+    assert "reads back differently" in said.message
+    with pytest.raises(Undecided) as left:
+        manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert left.value.owner_uid == "uid-b"
 
 
 class TestFilesOfAnAttemptWhosePodIsGone:

@@ -19,7 +19,8 @@ from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 
 SECONDS: Final = 20.0
-"""The time limit. Each backup is deleted as it is found, so the next run goes on from there."""
+"""The time limit, once those that stay are counted. Each backup is deleted as it is found, so the
+next run goes on from there."""
 
 AT_ONCE: Final = 16
 """How many manifests are read at a time; a store may take a tenth of a second for each."""
@@ -35,7 +36,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
     """
     path, kept, deleted = order.store.key, 0, 0
     clusters: set[str] = set()
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(SECONDS) as limit:
         every, now = await sink.names(f"{path}_v"), names.moment_of(path, made)
         found = [key for key in names.newest_first(path, every) if _is_past(path, key, now)]
         if len(found) <= order.keep:
@@ -48,6 +49,8 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
                 clusters.add(told.cluster_id)
             if kept < order.keep:
                 kept += is_own
+                # Each run reads these again, so they must not use up the time of every run.
+                limit.reschedule(asyncio.get_running_loop().time() + SECONDS)
             elif not (is_last or key in (order.spare, made)) and (
                 is_own or (_is_left(order, told) and names.moment_of(path, key) < day_before)
             ):

@@ -227,6 +227,25 @@ async def test_many_backups_in_a_slow_store_are_deleted_step_by_step(
     assert len(folder.days()) < len(made)
 
 
+async def test_with_many_backups_to_keep_in_a_slow_store_none_was_ever_deleted(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time was over before the manifests of those that stay were read, and the next run began
+    with the same ones."""
+    made = [folder.put(day) for day in range(1, 19)]
+    get = folder.sink.get
+
+    async def slowly(key: str, most: int) -> bytes | None:
+        await asyncio.sleep(0.01)
+        return await get(key, most)
+
+    monkeypatch.setattr(folder.sink, "get", slowly)
+    monkeypatch.setattr(pruning, "SECONDS", 0.1)
+    monkeypatch.setattr(pruning, "AT_ONCE", 1)
+
+    assert await folder.prune(made[-1], keep=16) == 2
+
+
 async def test_a_half_finished_deletion_is_finished_the_next_time(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """One pass over one EtcdBackupSchedule: observe, decide, do one thing, report.
 
-It observes what is in memory. Before anything is deleted, the schedule's EtcdBackups are listed and
-the decision is made again.
+It observes what is in memory. Before anything is deleted, the schedule is read and its EtcdBackups
+are listed, and the decision is made again.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ class Schedules:
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
         if isinstance(step, DeleteBackup):
+            if await self._has_changed(body):
+                return AGAIN_SECONDS
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
             read = await self._read_now(schedule.namespace)
             if schedules.decide(replace(fresh, read=read)) != step:
@@ -110,6 +112,15 @@ class Schedules:
     def _known(self, schedule: EtcdBackupSchedule) -> list[Json]:
         owner = Owner(ETCD_SCHEDULES, (schedule.namespace, schedule.name))
         return self._store.of(owner, ETCD_BACKUPS)
+
+    async def _has_changed(self, body: Json) -> bool:
+        """Whether the schedule was edited or deleted, and the watch may not have said so yet."""
+        now = await self._kube.get(ETCD_SCHEDULES, *key_of(body))
+        if now is None:
+            return True
+        self._store.put_read(ETCD_SCHEDULES, now)
+        gone = now["metadata"]["uid"] != body["metadata"]["uid"]
+        return gone or "deletionTimestamp" in now["metadata"] or now["spec"] != body["spec"]
 
     async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
         selector = f"{naming.SCHEDULE_UID}={schedule.uid}"

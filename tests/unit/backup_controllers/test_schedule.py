@@ -558,6 +558,27 @@ class TestWhatIsBeingRestored:
         assert not self.is_kept(world)
 
 
+@pytest.mark.parametrize("edit", [{"suspend": True}, {"retention": {"count": 2}}, None])
+async def test_an_edit_that_the_watch_had_not_reported_yet_did_not_keep_a_backup(
+    world: World, edit: Json | None
+) -> None:
+    """Nor did the deletion of the schedule. What is deleted is gone for good."""
+    world.declare(retention={"count": 1})
+    await world.runs("03:00")
+    await world.until("03:01:00")
+    world.kube.watching = False
+    if edit is None:
+        world.kube.remove(ETCD_SCHEDULES, "default", "s")
+    else:
+        world.declare(**{"retention": {"count": 1}} | edit)
+    world.kube.watching = True
+    world.end("03:01")
+    await world.settle()
+
+    oldest = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert "deletionPolicy" not in oldest["spec"]
+
+
 async def test_retention_deletes_the_oldest_with_its_files(world: World) -> None:
     world.declare(retention={"count": 2})
     await world.runs("03:00", "03:01", "03:02")

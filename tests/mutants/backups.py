@@ -778,9 +778,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/restore.py",
-        "return record.latched and not record.bump",
-        "return record.latched",
+        "if not record.latched or record.bump:",
+        "if not record.latched:",
         "a cluster that was filled from the backup is called failed",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/restore.py",
+        'return record.attempt > 0 or not _only_from_backup(cluster["spec"])',
+        "return True",
+        "a restored cluster whose Secret was lost is called failed, and to be restored once more",
     ),
     # What comes late, or from elsewhere.
     Mutant(

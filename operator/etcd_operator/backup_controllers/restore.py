@@ -186,4 +186,13 @@ def _began_otherwise(cluster: Json, secret: Json) -> bool:
     record = reading.secret(secret).bootstrap
     if record is None or record.cluster_uid != cluster["metadata"]["uid"]:
         return False
-    return record.latched and not record.bump
+    if not record.latched or record.bump:
+        return False
+    # A record that was rebuilt, as after the loss of the Secret, tells of no backup.
+    return record.attempt > 0 or not _only_from_backup(cluster["spec"])
+
+
+def _only_from_backup(spec: Json) -> bool:
+    """Whether the spec lets the cluster begin in no other way."""
+    restores = (spec.get("bootstrap") or {}).get("restore")
+    return bool(restores and not (spec.get("retainedClaims") or {}).get("adopt"))

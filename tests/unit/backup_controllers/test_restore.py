@@ -350,12 +350,14 @@ async def test_a_recorded_spec_that_is_no_longer_accepted_was_waited_for_without
     assert world.condition()["status"] == "False"
 
 
-async def begins_by(world: World, record: Bootstrap) -> None:
-    """The cluster is created from the manifest, begins with this record, and serves."""
+async def begins_by(world: World, record: Bootstrap, **edits: Any) -> None:
+    """The cluster is created from the manifest, edited, begins with this record, and serves."""
     await world.settle()
     world.end(Described(OLD, "3.7.3", 42))
     await world.settle()
-    cluster = parse_cluster(world.kube.live(ETCD_CLUSTERS, "c"))
+    body = world.kube.live(ETCD_CLUSTERS, "c")
+    world.kube.put(ETCD_CLUSTERS, body | {"spec": body["spec"] | edits})
+    cluster = parse_cluster(body)
     own = replace(record, cluster_uid=cluster.uid)
     secret = start_secret(cluster, own, base64.b64encode(bytes(32)).decode())
     text = secret.pop("stringData")[BOOTSTRAP]
@@ -369,17 +371,22 @@ FIRST = records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3")
 FILLED = records.restored(
     records.restoring(records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3"), size=3), 3
 )
+FOUND = records.adopted("uid", 0xAB, "3.7.3", 3)
 BEGUN = {
-    "the field was removed, and it began empty": records.latch(FIRST),
-    "claims of the one before were adopted": records.adopted("uid", 0xAB, "3.7.3", 3),
+    "the field was removed, and it began empty": (records.latch(FIRST), {}),
+    "claims of the one before were adopted": (
+        FOUND,
+        {"retainedClaims": {"adopt": "uid-of-before"}},
+    ),
+    "the field was removed, and the Secret lost later": (FOUND, {"bootstrap": {}}),
 }
 
 
-@pytest.mark.parametrize("record", BEGUN.values(), ids=BEGUN)
+@pytest.mark.parametrize(("record", "edits"), BEGUN.values(), ids=BEGUN)
 async def test_a_cluster_not_created_from_the_backup_was_reported_as_restored(
-    world: World, record: Bootstrap
+    world: World, record: Bootstrap, edits: Json
 ) -> None:
-    await begins_by(world, record)
+    await begins_by(world, record, **edits)
 
     assert world.condition()["reason"] == "BegunOtherwise"
     assert "does not have the data of the backup" in world.condition()["message"]
@@ -388,6 +395,16 @@ async def test_a_cluster_not_created_from_the_backup_was_reported_as_restored(
 
 async def test_a_cluster_created_from_the_backup_is_reported_as_restored(world: World) -> None:
     await begins_by(world, FILLED)
+
+    assert world.status["succeeded"] is True
+
+
+async def test_a_restored_cluster_whose_secret_was_lost_was_reported_as_not_restored(
+    world: World,
+) -> None:
+    """The record that is rebuilt does not tell of the backup, and only an edit of the spec could
+    have led past it. The message asked for another restore, over what had been written since."""
+    await begins_by(world, FOUND)
 
     assert world.status["succeeded"] is True
 

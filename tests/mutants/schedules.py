@@ -283,4 +283,28 @@ MUTANTS: Final = [
         "if not one.deleting)",
         "after a clock was ahead, each new backup is deleted",
     ),
+    Mutant(
+        _MADE,
+        "is False and not _runs_again(metadata, status)",
+        "is False",
+        "a backup that an edit has begun again is deleted while it runs",
+    ),
+    Mutant(
+        _SHELL,
+        "            if await self._has_changed(body):\n",
+        "            if False:\n",
+        "a backup is deleted although its schedule has just been suspended",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/pruning.py",
+        "                limit.reschedule(asyncio.get_running_loop().time() + SECONDS)\n",
+        "",
+        "with thousands of backups to keep, the old ones are never deleted",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "        keys.append(path)\n",
+        "        keys += [] if order.stamped else [path]\n",
+        "what was stored before the spec had an interval outlives its object",
+    ),
 ]

@@ -211,7 +211,7 @@ async def test_turning_client_tls_off_locked_the_operator_out_of_a_cluster_with_
     assert record.links.client.level is Level.TLS
     blocked = bench.condition("Blocked")
     assert blocked["reason"] == "AuthenticationNeedsTLS"
-    assert "etcdctl auth disable" in blocked["message"]
+    assert "etcdctl --user root auth disable" in blocked["message"]
 
 
 @pytest.mark.parametrize(

@@ -377,7 +377,7 @@ class TestHeld:
 
         assert isinstance(step, Hold)
         assert step.reason == "UserWithoutPassword"
-        assert "etcdctl user delete web" in step.message
+        assert "etcdctl --user root user delete web" in step.message
         assert "spec.paused" not in step.message
         assert on.changes == [SetPassword("root")]
 
@@ -404,11 +404,12 @@ class TestHeld:
         assert on.accounts.passwords["root"] == "r1"
 
     def test_both_reasons_fit_into_the_condition(self, on) -> None:
+        """Nobody can log in as root by password then."""
         on.accounts.passwordless = {"root", "web"}
         step = drive(on, idle=2)
 
         assert isinstance(step, Hold)
-        assert "etcdctl user delete web" in step.message
+        assert "with the certificate in Secret o, etcdctl user delete web" in step.message
         assert len(step.message) <= LONGEST_MESSAGE
 
     def test_it_is_not_turned_on_if_the_operators_certificate_has_another_name(self) -> None:

@@ -133,7 +133,7 @@ def why_not_changed(seen: Observation) -> Step | None:
         return None
     way = "Remove spec.auth first"
     if not _declares_names(seen):
-        way = "spec.auth did not turn it on: turn it off first (etcdctl auth disable)"
+        way = "spec.auth did not turn it on: turn it off first (etcdctl --user root auth disable)"
     return Hold(
         "AuthenticationNeedsTLS",
         "spec.TLS asks for plaintext for clients, but while authentication is on, etcd identifies "

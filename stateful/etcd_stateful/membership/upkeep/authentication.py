@@ -151,16 +151,18 @@ def _passwordless(seen: Observation, auth: Auth) -> Hold | None:
     found = [user.name for user in auth.users if user.name in without]
     if not found:
         return None
+    of_root = f"with the certificate in Secret {operator_secret(seen.cluster)}, etcdctl"
+    as_root = of_root if ROOT in found else "etcdctl --user root"
     ways = [
-        f"For {name}: etcdctl user delete {name}; the operator recreates it with its password and "
-        "roles."
+        f"For {name}: {as_root} user delete {name}; the operator recreates it with its password "
+        "and roles."
         for name in found
         if name != ROOT
     ]
     if ROOT in found:
         ways.append(
-            "Root cannot be deleted while authentication is on: set spec.paused, then, with the "
-            f"certificate in Secret {operator_secret(seen.cluster)}, etcdctl auth disable and "
+            "Root cannot be deleted while authentication is on: set spec.paused, then, "
+            f"{of_root} auth disable and "
             "etcdctl user delete root, and remove spec.paused again. Until then the operator "
             "still works, as root by its certificate, but a recovery's Job cannot log in."
         )

@@ -25,6 +25,10 @@ SILENT_SECONDS: Final = 30.0
 """From the creation of a pod: only then is it worth a word why its `start` does not answer, as it
 refuses connections until it listens."""
 
+SAVE: Final = "etcdctl snapshot save by kubectl port-forward"
+"""How to save a member's data, for messages. In its pod the file would end with the member's
+volume, and cannot be copied from there: etcd's image has no `tar`, which `kubectl cp` needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:

@@ -115,6 +115,14 @@ def test_the_only_member_keeps_its_alarm_and_the_ways_out_are_named() -> None:
     assert world.history == []
 
 
+def test_a_snapshot_was_to_be_saved_in_a_pod_from_which_it_cannot_be_copied() -> None:
+    """The only place for a file there is the member's volume, and etcd's image has no `tar`."""
+    rest = drive(corrupt(2, 0, blamed=0))
+
+    assert isinstance(rest, Hold)
+    assert "(etcdctl snapshot save by kubectl port-forward to its pod)" in rest.message
+
+
 def test_an_in_place_restore_is_not_suggested_with_an_empty_dir() -> None:
     rest = drive(corrupt(2, 0, blamed=0, **EMPTY_DIR))
 

@@ -260,7 +260,8 @@ class TestLost:
         assert "restore a backup into a new cluster with claims" in rest.message
 
     def test_a_member_that_runs_on_a_deleted_claim_was_said_to_have_no_data(self) -> None:
-        """It ends with its pod, and had all that the cluster has written."""
+        """It ends with its pod, and had all that the cluster has written. Then a snapshot was to be
+        saved in that pod, and would have ended with it."""
         world = wiped(2, 1)
         world.claims[0].deleting = True
 
@@ -269,6 +270,7 @@ class TestLost:
         assert isinstance(rest, Hold)
         assert "No member's data is left" not in rest.message
         assert "There is data in c-0: as long as a pod lives, etcdctl snapshot" in rest.message
+        assert "by kubectl port-forward to it makes a backup" in rest.message
         assert "No volume can be recovered: bring a volume back" in rest.message
 
     @pytest.mark.parametrize("size", [2, 4])

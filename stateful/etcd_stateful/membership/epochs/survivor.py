@@ -175,8 +175,8 @@ def _still_running(seen: Observation) -> str:
     if not left:
         return ""
     return (
-        f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
-        "in it makes a backup. "
+        f"There is data in {roster.in_words(left)}: as long as a pod lives, {roster.SAVE} to it "
+        "makes a backup. "
     )
 
 

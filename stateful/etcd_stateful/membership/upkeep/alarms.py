@@ -95,7 +95,7 @@ def undecided(seen: Observation) -> Step | None:
     if not _hashes(seen) or _may_answer(seen):
         return None
     voters = roster.voters(seen)
-    saved = "save the data that you trust (etcdctl snapshot save in its pod) and restore it"
+    saved = f"save the data that you trust ({roster.SAVE} to its pod) and restore it"
     where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"
     ways = f"Restore a backup {where}; or {saved}"
     if len(voters) == 1:

@@ -10,7 +10,7 @@ import pytest
 from harness.api import CLAIMS, STATEFUL_SETS, VOLUMES, ApiError, Json, Kind, Kube
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
-from harness.losses import delete_claim_and_pod
+from harness.losses import delete_claim
 from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually
@@ -123,7 +123,7 @@ def uid(live: Json | None) -> str:
 def is_replaced_by_hand(cluster: Cluster, ordinal: int) -> None:
     """As the message says: by another member, and until all serve again."""
     name, before = f"{cluster.name}-{ordinal}", cluster.client.members().ids
-    delete_claim_and_pod(cluster, ordinal)
+    delete_claim(cluster, ordinal)
 
     def another_serves() -> bool:
         listed = cluster.client.members()

@@ -173,7 +173,8 @@ def full(seen: Observation) -> Step | None:
     then = (
         "then the operator defragments the members and lets writes in again"
         if seen.cluster.defragments and not large
-        else "then defragment the members, one after the other (etcdctl defrag)"
+        else "then defragment the members, one after the other (etcdctl defrag "
+        "--command-timeout=10m)"
     )
     return Hold(
         "NoSpace",

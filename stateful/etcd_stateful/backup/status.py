@@ -86,8 +86,19 @@ def render(
 
 
 def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """The status of an EtcdRestore that has succeeded. An edit changes nothing any more."""
-    return _with_conditions(body, dict(body.get("status") or {}), _complete_still(body), now)
+    """The status of an EtcdRestore that has succeeded. An edit changes nothing any more, and
+    `Complete` says so: what the spec names now was not restored."""
+    told, conditions = stored_conditions.find(body.get("status"), "Complete"), _complete_still(body)
+    if told.get("observedGeneration") != body["metadata"].get("generation"):
+        words = str(told.get("message", "")).removesuffix(_EDITED) + _EDITED
+        conditions = [one | {"message": words[:LONGEST]} for one in conditions]
+    return _with_conditions(body, dict(body.get("status") or {}), conditions, now)
+
+
+_EDITED: Final = (
+    ". The spec was edited after that, which has no effect: to restore again, delete this "
+    "EtcdRestore, and create it again"
+)
 
 
 def _complete_still(body: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -210,11 +210,30 @@ async def test_kubectl_waited_for_ever_for_a_restore_that_was_edited_once_it_was
 
     told = world.condition()
     assert told["observedGeneration"] == world.status["observedGeneration"] == 2
-    same = ("status", "reason", "message", "lastTransitionTime")
+    same = ("status", "reason", "lastTransitionTime")
     assert [told[key] for key in same] == [before[key] for key in same]
     calls = world.kube.calls.copy()
     await world.settle()
     assert world.kube.calls == calls, "once said it costs nothing"
+
+
+async def test_a_restore_seemed_to_have_restored_what_was_named_only_after_it_was_done(
+    world: World,
+) -> None:
+    """Nothing was, and `Complete` was about the edited spec."""
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    world.serve()
+    await world.settle()
+    before = world.condition()["message"]
+    for path in ("mybucket/another", "mybucket/a-third"):
+        world.edit(SPEC | {"s3": S3 | {"path": path}})
+        await world.settle()
+
+    told = world.condition()["message"]
+    assert told.startswith(f"{before}. The spec was edited after that, which has no effect")
+    assert told.count("delete this EtcdRestore") == 1
 
 
 async def test_the_job_only_describes_the_backup(world: World) -> None:

@@ -14,6 +14,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rolling import rollback, upgrade
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CancelDowngrade,
     CreateSecret,
     DeletePod,
     DisarmAlarm,
@@ -102,6 +103,19 @@ class TestUp:
         assert drive(world) == Settled()
         steps = ["EnableDowngrade", "CancelDowngrade", f"version {NEW}"]
         assert [one for one in labels(world.history) if one in steps] == steps
+
+    def test_the_way_to_3_7_was_reported_as_a_downgrade_for_which_nobody_had_asked(self) -> None:
+        """And its end as an edit of spec.version."""
+        world = changing(OLD, MIDDLE)
+        assert drive(world) == Settled()
+        world.edit(version=NEW)
+
+        asked = until(world, "EnableDowngrade")
+        assert isinstance(asked, EnableDowngrade)
+        assert "downgrade to 3.5, for a moment on the way up: each member" in asked.reason
+        over = until(world, "CancelDowngrade")
+        assert isinstance(over, CancelDowngrade)
+        assert over.reason == f"the downgrade is cancelled: the cluster is to run etcd {NEW}"
 
     def test_to_3_7_directly_if_no_member_ever_ran_3_5(self) -> None:
         world = changing(MIDDLE, NEW)

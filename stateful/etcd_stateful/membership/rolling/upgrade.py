@@ -240,15 +240,19 @@ def _needs_volumes(wanted: Version, now: Version) -> Hold:
     )
 
 
-def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
-    """The step before pods may run this lower minor; None once every member's data has its
-    format."""
+def _ready_to_go_down(seen: Observation, wanted: Version, why: str = "") -> Step | None:
+    """The step before pods may run this lower minor; None once every member's data has its format.
+
+    Args:
+        why: added to the reason, if no pod is to run it.
+    """
     lower, said = minor_of(wanted), _statuses(seen)
     if any(minor_in(status.downgrade_target) != lower for status in said):
-        words = f"etcd is asked to allow a downgrade to {lower}"
+        words = f"etcd is asked to allow a downgrade to {lower}{why}"
         return changes.request(seen, lambda asked: EnableDowngrade(asked, str(lower), words))
     if any(minor_in(status.storage_version) != lower for status in said):
-        return Wait(f"every member to write its data in the format of etcd {lower}", soon=True)
+        words = f"every member to write its data in the format of etcd {lower}{why}"
+        return Wait(words, soon=True)
     return None
 
 
@@ -271,10 +275,16 @@ def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
         return _not_going_down(seen, wanted) or _of_one_format(seen, running_version(seen))
     lower = Version(*_V3_ONLY, 0)
     before = Version(lower.major, lower.minor - 1, 0)
-    if step := _ready_to_go_down(seen, before):
+    if step := _ready_to_go_down(seen, before, _FOR_A_MOMENT):
         return step
     reason = "no log has entries of etcd 3.5 now"
     return WriteBootstrap.of(seen, replace(record, oldest=str(lower)), reason, final=True)
+
+
+_FOR_A_MOMENT: Final = (
+    ", for a moment on the way up: each member writes a snapshot then, after which its log has no "
+    "entries of 3.5, which 3.7 cannot read"
+)
 
 
 def _of_one_format(seen: Observation, now: Version) -> Step | None:
@@ -291,7 +301,7 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     down = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None}
     if not down - {minor_of(wanted)}:
         return None
-    words = "the downgrade is cancelled: spec.version is higher again"
+    words = f"the downgrade is cancelled: the cluster is to run etcd {wanted}"
     return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 

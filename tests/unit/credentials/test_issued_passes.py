@@ -590,6 +590,21 @@ class TestAnotherAuthority:
         assert told["reason"] == "CertificatesUnusable"
         assert "delete all pods of the cluster" in told["message"]
 
+    async def test_all_pods_were_to_be_deleted_though_the_data_would_go_with_them(self, bench):
+        bench.declare(size=3, TLS=ISSUED, pod={"emptyDir": {}})
+        await bench.run()
+        await bench.run()
+        await a_while(bench, 20)
+        bench.clock.now += 91 * DAY
+        await self.replaced(bench)
+
+        await a_while(bench, 20)
+
+        told = bench.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert "do not trust the authority" in told["message"]
+        assert "Do not delete the pods: their data is in emptyDir volumes" in told["message"]
+
     async def test_it_goes_no_further_while_a_member_does_not_trust_it_yet(self, settled):
         before = {name: leaf(settled, name) for name in LEAVES}
         settled.nodes.readiness = False  # the first restarted pod does not become Ready

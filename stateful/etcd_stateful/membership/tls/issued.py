@@ -322,10 +322,12 @@ def _untrusted(seen: Observation, links: list[_Link]) -> Hold | None:
     if not said:
         return None
     words = "cannot be used, and running members do not trust the authority that signed what"
+    way = "; or delete all pods of the cluster, which takes it down until they are back"
+    if not seen.cluster.durable:
+        way = ". Do not delete the pods: their data is in emptyDir volumes, and would go with them"
     return Hold(
         UNUSABLE,
-        f"{' and '.join(said)} {words} cert-manager has issued. Restore the Secret's content; or "
-        "delete all pods of the cluster, which takes it down until they are back",
+        f"{' and '.join(said)} {words} cert-manager has issued. Restore the Secret's content{way}",
     )
 
 

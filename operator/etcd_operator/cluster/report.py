@@ -28,9 +28,8 @@ from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, wri
 from etcd_operator.kube.store import key_of
 from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_operator.timestamps import rfc3339
+from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import stored_conditions
-from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
@@ -172,6 +171,7 @@ class Reporter:
         await cancel(*self._posting)
 
     def _measure(self, key: Key, outcome: Outcome, status: Json) -> None:
+        self._measure_certificates(key, status)
         if (seen := outcome.observation) is None:
             return
         self._metrics.cluster(
@@ -181,17 +181,16 @@ class Reporter:
             ready=sum(pod.takes_traffic for pod in seen.pods),
             available=stored_conditions.is_true(status, "Available"),
         )
-        self._measure_certificates(key, seen)
 
-    def _measure_certificates(self, key: Key, seen: Observation) -> None:
-        if seen.certificates is None:
-            return  # the certificates were not read
-        secrets = seen.certificates.secrets.values()
-        every = [(role, one.ends) for found in secrets for role, one in found.items() if one.ends]
+    def _measure_certificates(self, key: Key, status: Json) -> None:
+        """By the status, which keeps the dates while the cluster is paused or its spec is refused:
+        the certificates are not read then, and nobody renews them."""
+        told = status.get("certificates") or ()
+        every = [(one, ends) for one in told if (ends := seconds(one.get("ends"))) is not None]
         self._metrics.certificates(
             key,
             certificate=min((ends for _, ends in every), default=None),
-            authority=min((ends for role, ends in every if role == "authority"), default=None),
+            authority=min((ends for one, ends in every if "generation" in one), default=None),
         )
 
 

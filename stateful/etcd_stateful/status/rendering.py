@@ -57,6 +57,8 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     asked = None if outcome.refused else seen
     if asked and not authentication.is_looked_at(asked):
         status.pop("auth", None)
+    if asked and asked.certificates and asked.cluster.links.are_plaintext:
+        status.pop("certificates", None)
     status |= _of_etcd(seen, stored)
     return status | _of_restore(asked, stored)
 

@@ -115,6 +115,17 @@ async def test_an_alert_fired_for_certificates_of_a_cluster_without_tls(bench):
     assert told() == [None, None]
 
 
+async def test_the_status_kept_the_dates_of_certificates_that_are_not_used_any_more(bench):
+    """They were never looked at again, and seemed to have expired a year later."""
+    edit(bench, TLS=MANAGED)
+    await rest(bench)
+    assert bench.status["certificates"]
+    edit(bench, TLS=PLAINTEXT)
+    await rest(bench)
+
+    assert "certificates" not in bench.status
+
+
 async def test_conditions_are_true_at_each_step_of_the_switch(bench):
     """No pass reports encrypted traffic while some pod still listens in plaintext."""
     edit(bench, TLS=MANAGED)

@@ -376,6 +376,22 @@ class TestAtRest:
         await settled.once()
         assert settled.metrics.registry.get_sample_value(name, labels) is None
 
+    @pytest.mark.parametrize("edit", [{"paused": True}, {"size": 0}], ids=["paused", "refused"])
+    async def test_no_alert_was_raised_for_certificates_that_nobody_renews(self, settled, edit):
+        """Once the operator had restarted, a cluster that it leaves alone had no such metrics."""
+        body = settled.body
+        body["spec"] |= edit
+        body["metadata"]["generation"] += 1
+        settled.kube.put(ETCD_CLUSTERS, body)
+        settled.begin_process()
+        await settled.once()
+
+        ends = [seconds(one["ends"]) for one in settled.status["certificates"]]
+        told = settled.metrics.registry.get_sample_value
+        labels = {"namespace": "default", "cluster": "a"}
+        assert told("etcd_cluster_certificate_expiry_timestamp_seconds", labels) == min(ends)
+        assert told("etcd_cluster_authority_expiry_timestamp_seconds", labels) > min(ends)
+
     async def test_leaves_are_renewed_at_two_thirds_of_their_life(self, settled):
         before = {name: data(settled, name) for name in SECRET_NAMES}
         settled.clock.now += 230 * DAY

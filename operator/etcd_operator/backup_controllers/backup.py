@@ -36,6 +36,7 @@ from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
+from etcd_stateful.api.reading import spec_of
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded_cluster, status
 from etcd_stateful.backup.deletion import CreateDeletionJob, SetFinalizers
@@ -112,12 +113,13 @@ class Backups:
         except RefusedBackup as refused:
             if deleting:
                 return await self._release(body)
+            self._measure(body)
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
         return await (self._end if deleting else self._go_on)(body, backup)
 
     async def _go_on(self, body: Json, backup: EtcdBackup) -> float | None:
-        self._measure(body, backup)
+        self._measure(body)
         if first := deletion.finalizer_step(_finalizers(body), wanted=backup.delete_stored):
             return await self._do(body, backup, first)
         seen = await self._look(body, backup)
@@ -126,9 +128,11 @@ class Backups:
             return await self._tell(body, seen, step)
         return await self._do(body, backup, step, seen.target)
 
-    def _measure(self, body: Json, backup: EtcdBackup) -> None:
+    def _measure(self, body: Json) -> None:
+        """Also if the spec is refused: no backup is made then, and the age of the last one tells
+        that."""
         told: Json = body.get("status") or {}
-        if not backup.periodic:
+        if not spec_of(body).object("backupPolicy").raw.get("backupIntervalInSecond"):
             self._metrics.forget_interval(key_of(body))
             return
         ended, last = told.get("succeeded"), seconds(told.get("lastSuccessDate"))

@@ -1178,6 +1178,22 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 1
 
+    async def test_an_interval_whose_spec_is_refused_had_no_metric_once_the_operator_had_restarted(
+        self,
+    ) -> None:
+        """A newer operator may refuse what an older one took. Then an alert by age is the only one
+        that there is."""
+        world = await self.start()
+        await self.run(world)
+        before = world.measured()
+        policy = {"backupIntervalInSecond": 3600}
+        world.declare(generation=2, backupPolicy=policy, storageType="Tape")
+        world.backups._metrics = world.metrics = Metrics()
+        await world.settle()
+
+        assert world.condition("Accepted")["reason"] == "InvalidSpec"
+        assert world.measured() == before != (None, None)
+
     @pytest.mark.parametrize("ends", ["deleted", "edited to a single one"])
     async def test_no_metric_said_that_backups_at_an_interval_failed(self, ends: str) -> None:
         """There were metrics of schedules only."""

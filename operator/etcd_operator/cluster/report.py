@@ -176,7 +176,7 @@ class Reporter:
             return
         self._metrics.cluster(
             key,
-            size=None if outcome.refused else seen.cluster.size,
+            size=status.get("size") if outcome.refused else seen.cluster.size,
             members=len(seen.etcd.members) if seen.etcd else None,
             ready=sum(pod.takes_traffic for pod in seen.pods),
             available=stored_conditions.is_true(status, "Available"),

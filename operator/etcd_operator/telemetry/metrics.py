@@ -177,8 +177,8 @@ class Metrics:
     def cluster(
         self, key: Key, *, size: int | None, members: int | None, ready: int, available: bool
     ) -> None:
-        """Sets the metrics of a cluster. None keeps the last value: for `size` while the spec is
-        refused, for `members` while there is no member list."""
+        """Sets the metrics of a cluster. None keeps the last value: for `size` while the spec of a
+        cluster that has not formed is refused, for `members` while there is no member list."""
         if size is not None:
             self.cluster_size.labels(*key).set(size)
         if members is not None:

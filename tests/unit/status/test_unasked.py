@@ -182,6 +182,20 @@ class TestRefused:
         assert value("etcd_cluster_members_ready", labels) == 0
         assert value("etcd_cluster_size", labels) == 3
 
+    async def test_no_alert_said_that_a_member_is_missing_once_the_operator_had_restarted(
+        self, settled: Bench
+    ) -> None:
+        """Its size was unknown then, and nothing replaces a member of such a cluster."""
+        await edited(settled, size=9)
+        settled.begin_process()
+        readiness(settled, "a-0", "False")
+        await settled.once()
+
+        labels = {"namespace": "default", "cluster": "a"}
+        value = settled.metrics.registry.get_sample_value
+        assert value("etcd_cluster_members_ready", labels) == 2
+        assert value("etcd_cluster_size", labels) == 3
+
 
 class TestPaused:
     """A pause is an edit. Half-way through a change it made the status forget the change."""

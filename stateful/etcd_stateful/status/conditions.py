@@ -108,7 +108,8 @@ def at_rest(seen: Observation | None) -> str:
 
 def _behind(seen: Observation) -> str:
     """Pods without the newest template. Those created from an older spec will be restarted. Those
-    that another version of the operator created from the same spec are not."""
+    created from the same spec are not: another version of the operator renders it differently, or
+    somebody has added to the template, which is no drift."""
     if not seen.outdated:
         return ""
     now = at_running_version(seen).template_hash
@@ -120,9 +121,10 @@ def _behind(seen: Observation) -> str:
         )
     if older := [pod.name for pod in outdated if pod.spec_hash == now]:
         words += (
-            f"; pods {', '.join(older)} keep the template of another version of the operator, from "
-            "the same spec: each gets the newer one when it is next restarted; to restart them "
-            "now, one by one, edit spec.pod.annotations"
+            f"; pods {', '.join(older)} keep the template from before another version of the "
+            "operator, or an edit of the StatefulSet (kubectl rollout restart): each gets the "
+            "newer one when it is next restarted; to restart them now, one by one, edit "
+            "spec.pod.annotations"
         )
     return words
 

@@ -281,6 +281,18 @@ class TestRest:
         live = settled.kube.live(STATEFUL_SETS, "a")
         assert (live["metadata"]["labels"]["app"], live["spec"]["replicas"]) == ("etcd", 3)
 
+    async def test_kubectl_rollout_restart_was_said_to_be_reverted(self, settled):
+        """What it adds to the template is no drift, and no pod is restarted for it either."""
+        altered = settled.kube.live(STATEFUL_SETS, "a")
+        notes = altered["spec"]["template"]["metadata"]["annotations"]
+        notes["kubectl.kubernetes.io/restartedAt"] = "2026-11-26T00:00:00Z"
+        settled.kube.put(STATEFUL_SETS, altered)
+        await settled.run()
+
+        live = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]["metadata"]
+        assert live["annotations"] == notes
+        assert settled.kube.calls["delete Pod"] == 0
+
     async def test_a_child_without_its_labels_gets_them_back(self, settled):
         stripped = settled.kube.live(SERVICES, "a-client")
         del stripped["metadata"]["labels"]

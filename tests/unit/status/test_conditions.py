@@ -273,8 +273,9 @@ class TestPodsOfAnOlderTemplate:
         message = self.message(self.seen(c_1="c-old", same="c-1"))
 
         assert message.startswith(
-            "the cluster is as declared; pods c-1 keep the template of another version"
+            "the cluster is as declared; pods c-1 keep the template from before another version"
         )
+        assert "kubectl rollout restart" in message
         assert "when it is next restarted" in message
         assert "spec.pod.annotations" in message
 

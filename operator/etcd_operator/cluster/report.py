@@ -20,6 +20,7 @@ from etcd_operator.kube.api import (
     Key,
     Kubernetes,
     Rejected,
+    Unavailable,
     refused_in_words,
 )
 from etcd_operator.kube.events import Events, Severity
@@ -38,6 +39,10 @@ log = logging.getLogger(__name__)
 
 STATUS_SECONDS: Final = 1.0
 """How long a status may be outdated if only its details have changed."""
+
+UNANSWERED_SECONDS: Final = 10.0
+"""When a status that was not answered twice is written again. Steps do not wait for it: only its
+own webhook may be down, for hours, and each try may last until its deadline."""
 
 MOST_EVENTS: Final = 64
 """How many Events may be in flight. Nobody reads more; the log has them all."""
@@ -65,13 +70,13 @@ class Reporter:
         self._written: dict[Key, float] = {}
         self._pruned: dict[Key, tuple[Json, Json]] = {}
         self._said: dict[Key, tuple[str, str]] = {}
-        self._rejected: dict[Key, tuple[str, float]] = {}
-        """Why the API server rejected the last status, and until when none is written."""
+        self._failed: dict[Key, tuple[str, float]] = {}
+        """Why the last status could not be written, and until when none is."""
 
         self._posting: set[asyncio.Task[None]] = set()
 
     def forget(self, key: Key) -> None:
-        for memory in (self._written, self._pruned, self._said, self._rejected):
+        for memory in (self._written, self._pruned, self._said, self._failed):
             memory.pop(key, None)
         self._metrics.forget(key)
 
@@ -83,7 +88,7 @@ class Reporter:
         self._measure(key, outcome, status)
         if without_times(status) == without_times(stored) or self._is_pruned(key, status, stored):
             return 0.0
-        if (wait := self._rejected_for(key)) > 0:
+        if (wait := self._put_off_for(key)) > 0:
             return wait
         if (
             not urgent
@@ -92,24 +97,24 @@ class Reporter:
         ):
             return wait
         await self._write(key, body, status)
-        return self._rejected_for(key)
+        return self._put_off_for(key)
 
     def _wait(self, key: Key) -> float:
         due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
         return due - self._clock()
 
-    def _rejected_for(self, key: Key) -> float:
-        _, until = self._rejected.get(key, ("", float("-inf")))
+    def _put_off_for(self, key: Key) -> float:
+        _, until = self._failed.get(key, ("", float("-inf")))
         return max(until - self._clock(), 0.0)
 
     async def _write(self, key: Key, body: Json, status: Json) -> None:
         self._written[key] = self._clock()
         try:
             written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
-        except Rejected as error:
-            self._reject(body, error)
+        except (Rejected, Unavailable) as error:
+            self._put_off(body, error)
             return
-        self._rejected.pop(key, None)
+        self._failed.pop(key, None)
         if written is None:
             return
         self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
@@ -117,17 +122,20 @@ class Reporter:
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 
-    def _reject(self, body: Json, error: Rejected) -> None:
+    def _put_off(self, body: Json, error: Rejected | Unavailable) -> None:
         """Reports each reason once, and keeps further passes from writing the same status again.
 
         Kubernetes 1.30 refuses the status of an object whose spec was stored before a rule of the
         CRD that refuses it. Only an Event can then tell the user."""
         key, why = key_of(body), str(error)
-        before, _ = self._rejected.get(key, ("", 0.0))
-        self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
+        before, _ = self._failed.get(key, ("", 0.0))
+        rejected = isinstance(error, Rejected)
+        again = UNANSWERED_SECONDS if before else STATUS_SECONDS
+        self._failed[key] = (why, self._clock() + (REJECTED_SECONDS if rejected else again))
         if before != why:
-            log.warning("the status was rejected: %s", why, extra=_cluster_field(key))
-            if words := refused_in_words(error):
+            verb = "was rejected" if rejected else "could not be written"
+            log.warning("the status %s: %s", verb, why, extra=_cluster_field(key))
+            if isinstance(error, Rejected) and (words := refused_in_words(error)):
                 self.event(body, "Warning", REFUSED, out_of_date(words))
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:

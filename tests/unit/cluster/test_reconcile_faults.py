@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster import reconcile, requeue
+from etcd_operator.cluster import reconcile, report, requeue
 from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE, RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -226,6 +226,31 @@ class TestUnavailable:
         await bench.run()
         assert bench.status["phase"] == "Running"
         assert bench.kube.live(SECRETS, "a-start")["data"]["key"] == key
+
+    async def test_of_the_status_alone_made_each_step_wait_up_to_a_minute(self, bench, caplog):
+        """For example if a webhook for statuses is down: each pass ended as a failed one, and the
+        queue backed off."""
+        error = Unavailable("failed calling webhook", status=500)
+        bench.kube.failures["apply EtcdCluster/status"] = [error] * 99
+        for _ in range(30):
+            await bench.once()
+            bench.nodes.turn()
+            bench.clock.now += 1
+        assert len(bench.start.taken) == 3
+        assert bench.kube.calls["apply EtcdCluster/status"] <= 5, "each may last until its deadline"
+        assert caplog.text.count("failed calling webhook") == 1
+
+        bench.kube.failures.clear()
+        bench.clock.now += report.UNANSWERED_SECONDS
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_of_the_status_for_a_moment_is_made_up_for_soon(self, bench):
+        bench.kube.failures["apply EtcdCluster/status"] = [Unavailable("late")]
+        await bench.once()
+        bench.clock.now += report.STATUS_SECONDS
+        await bench.once()
+        assert bench.status
 
     async def test_a_failed_check_for_a_free_name_stops_the_pass(self, bench):
         bench.kube.failures["get StatefulSet"] = [Unavailable("late")]

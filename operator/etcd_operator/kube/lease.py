@@ -52,16 +52,14 @@ class Lock:
     async def take(self) -> bool:
         """Creates, takes or renews the Lease; False if that is not possible now."""
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                lease = await self._kube.get(LEASES, self.namespace, self.name)
+            exists = await self._read()
         except (KubeError, TimeoutError) as error:
             self._tell(f"cannot be read: {str(error) or 'no answer in time'}")
             return False
-        if lease is None:
+        if not exists:
             metadata = {"name": self.name, "namespace": self.namespace}
             manifest = {"metadata": metadata, "spec": self._renewed()}
             return await self._write(self._kube.create(LEASES, manifest))
-        self._remember(lease)
         holder = self._spec.get("holderIdentity")
         if holder and not self.held:
             self._tell(f"is held by {holder}", logging.INFO)
@@ -74,6 +72,9 @@ class Lock:
         `DURATION`."""
         if not self.held:
             return False
+        # A renewal that was cut short may have been carried out, and the version be another now.
+        with contextlib.suppress(KubeError, TimeoutError):
+            await self._read()
         # As in client-go: an empty holder, and a duration of one second.
         now = micro(time.time())
         empty = {
@@ -82,7 +83,15 @@ class Lock:
             "acquireTime": now,
             "renewTime": now,
         }
-        return await self._patch(empty)
+        return self.held and await self._patch(empty)
+
+    async def _read(self) -> bool:
+        """Whether there is a Lease, which is then remembered. Raises KubeError and TimeoutError."""
+        async with asyncio.timeout(CALL_SECONDS):
+            lease = await self._kube.get(LEASES, self.namespace, self.name)
+        if lease is not None:
+            self._remember(lease)
+        return lease is not None
 
     def _renewed(self) -> Json:
         now = micro(time.time())

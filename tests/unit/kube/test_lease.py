@@ -9,6 +9,7 @@ from shell_clock import jumping
 
 from etcd_operator.kube import lease
 from etcd_operator.kube.api import LEASES, Conflict, Rejected, Unavailable
+from etcd_operator.tasks import cancel
 
 NAME = {"name": "etcd-operator", "namespace": "system"}
 
@@ -366,6 +367,29 @@ async def test_a_failed_release_raises_no_error(leases, candidate):
     leases.trouble = Unavailable("connection refused")
 
     assert not await one.lock.release()
+
+
+@jumping
+async def test_a_renewal_cut_short_by_the_stop_kept_the_lease_from_being_released(
+    leases, candidate
+):
+    """It had been carried out, so the version that the release named was an old one."""
+    one = candidate("one")
+    await asyncio.sleep(1)
+    patch = leases.merge_patch
+
+    async def slow(*words):
+        answer = await patch(*words)
+        await asyncio.sleep(0.5)
+        return answer
+
+    leases.merge_patch = slow
+    await asyncio.sleep(1.2)
+    assert len(leases.writes) == 2
+    await cancel(one.task)
+
+    assert await one.lock.release()
+    assert leases.spec["holderIdentity"] == ""
 
 
 @jumping

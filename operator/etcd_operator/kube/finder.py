@@ -19,7 +19,7 @@ from etcd_operator.kube.api import (
     Rejected,
     Resource,
 )
-from etcd_operator.kube.store import Store, version_of
+from etcd_operator.kube.store import Store, key_of, version_of
 from etcd_operator.metadata import labels_of
 from etcd_stateful import naming
 
@@ -81,9 +81,7 @@ class Finder:
         if found is None:
             # An object that was created and stored while the answer was on its way is kept.
             if before is not None:
-                uid = before["metadata"]["uid"]
-                if self._store.remove(resource, namespace, name, uid):
-                    self._store.wake_others(resource, before)
+                self._forget(resource, before)
             self._remember_absent((resource, namespace, name), asked)
         else:
             self._take_read(resource, found)
@@ -129,10 +127,13 @@ class Finder:
             self._take_read(resource, one)
         listed = {one["metadata"]["name"] for one in listing.items}
         for one in self._store.of_cluster(resource, namespace, cluster):
-            metadata = one["metadata"]
-            if metadata["name"] not in listed:
-                uid, name = metadata["uid"], metadata["name"]
-                self._store.remove(resource, namespace, name, uid, listing.version)
+            if one["metadata"]["name"] not in listed:
+                self._forget(resource, one, listing.version)
+
+    def _forget(self, resource: Resource, gone: Json, version: int | None = None) -> None:
+        """Removes an object that was not found from the store, maybe before its event came."""
+        if self._store.remove(resource, *key_of(gone), gone["metadata"]["uid"], version):
+            self._store.wake_others(resource, gone)
 
     def take_all(self, resource: Resource, namespace: str, listing: Listing) -> None:
         """Puts a LIST of a resource that is not watched into the store."""

@@ -260,15 +260,19 @@ async def test_a_backup_that_a_restore_read_before_its_event_was_never_started(
     assert keys == [("etcdbackups", ("ns", "b"))]
 
 
+@pytest.mark.parametrize("kind", ["ADDED", "DELETED"])
 async def test_a_pod_of_a_backup_that_its_cluster_read_first_did_not_queue_the_backup(
-    informer, kube, keys
+    informer, kube, keys, kind
 ):
     pod = thing(7, "b-1")
     pod["metadata"]["labels"][naming.LABEL_MANAGED_BY] = naming.MANAGER
     pod["metadata"]["annotations"] = {naming.BACKUP: "b"}
-    kube.objects[PODS] = [pod]
+    if kind == "DELETED":
+        informer._store.put(PODS, pod)
+    else:
+        kube.objects[PODS] = [pod]
     await Finder(kube, informer._store).read_all(PODS, "ns", "a")
-    informer.on_event(PODS, "ADDED", pod)
+    informer.on_event(PODS, kind, pod)
 
     assert keys == [("etcdbackups", ("ns", "b"))]
 

@@ -81,7 +81,7 @@ class Labels:
         patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}
         try:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
-            self._finder.take(PODS, written)
+            self._finder.take_beside(PODS, written)
         except Conflict:
             return  # another pod has the name by now
         except Unavailable:

@@ -95,6 +95,10 @@ class Finder:
         """Puts the answer to a write into the store, as `_take_read` does with what was read."""
         self._take(resource, obj, self._store.put)
 
+    def take_beside(self, resource: Resource, obj: Json) -> None:
+        """Like `take`, for a write that no pass waits for."""
+        self._take(resource, obj, self._store.put_beside)
+
     def take_written(self, resource: Resource, before: Json, written: Json) -> None:
         """Puts the answer to the write of a status into the store."""
         self._store.put_written(resource, before, written)

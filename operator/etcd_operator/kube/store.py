@@ -207,6 +207,13 @@ class Store:
         if _as_edited(before) != _as_edited(written):
             self._wake(Owner(resource, key_of(written)))
 
+    def put_beside(self, resource: Resource, written: Json) -> None:
+        """Stores the answer to a write that no pass waits for. What others have changed is in it
+        too, so if it is faster than the event, its owners need a pass."""
+        if self.put(resource, written):
+            for owner in owners_of(resource, written):
+                self._wake(owner)
+
     def wake_others(self, resource: Resource, obj: Json) -> None:
         """Wakes the owners of an object that a pass has read. Only a cluster's own passes read its
         children."""

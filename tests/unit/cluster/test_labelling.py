@@ -11,6 +11,7 @@ from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster.labelling import MOST_WRITES, REFUSED_SECONDS, UNANSWERED_SECONDS
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
+from etcd_operator.kube.store import Owner
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation
@@ -64,6 +65,39 @@ async def test_no_pass_waits_for_a_label(bench, monkeypatch):
     held.set()
     await bench.reconciler.drain()
     assert all(labels(bench).values())
+
+
+async def test_a_change_of_a_pod_that_came_with_the_answer_to_its_label_was_seen_by_no_pass(bench):
+    """The watch was later than the answer, so for the store its event was no news."""
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    woken: list[Owner] = []
+    bench.store._wake = woken.append
+
+    def not_ready() -> None:
+        pod = bench.kube.live(PODS, "a-0")
+        pod["status"]["conditions"] = []
+        bench.kube.watching = False
+        bench.kube.put(PODS, pod)
+
+    bench.kube.before["patch Pod"] = not_ready
+    await bench.once()
+
+    assert bench.store.get(PODS, "default", "a-0")["status"]["conditions"] == []
+    assert Owner(ETCD_CLUSTERS, KEY) in woken
+
+
+async def test_a_label_whose_event_was_faster_than_the_answer_queues_nothing_more(bench):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    woken: list[Owner] = []
+    bench.store._wake = woken.append
+    await bench.once()
+
+    assert all(labels(bench).values())
+    assert not woken
 
 
 async def test_a_refusal_is_logged_once_and_not_tried_again(bench, monkeypatch, caplog):

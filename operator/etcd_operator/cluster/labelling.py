@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
 from etcd_operator.kube.finder import Finder
 from etcd_operator.tasks import cancel
@@ -44,6 +45,7 @@ class Labels:
         self._refused: dict[Key, dict[str, float]] = {}
         """When to retry, for each pod (by UID) whose label was rejected."""
 
+        self._rate_limit = RateLimit()
         self._unanswered: dict[Key, float] = {}
         """When to retry, for each cluster with a write that got no answer."""
 
@@ -59,7 +61,8 @@ class Labels:
         self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods).union(self._under_way.values())
         for pod, note in labels.due(seen):
-            if pod.uid not in busy and len(self._under_way) < MOST_WRITES:
+            undone = self._rate_limit.pause(_name(pod, note), self._clock()) > 0
+            if pod.uid not in busy and not undone and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, note))
                 self._under_way[task] = pod.uid
                 task.add_done_callback(self._under_way.pop)
@@ -81,6 +84,7 @@ class Labels:
         patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}
         try:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
+            self._rate_limit.happened(_name(pod, note), self._clock())
             self._finder.take_beside(PODS, written)
         except Conflict:
             return  # another pod has the name by now
@@ -93,6 +97,10 @@ class Labels:
             level = logging.DEBUG if pod.uid in refused else logging.WARNING
             log.log(level, "cannot label pod %s with the ID of its member: %s", pod.name, error)
             refused[pod.uid] = self._clock() + REFUSED_SECONDS
+
+
+def _name(pod: Pod, note: labels.Note) -> str:
+    return f"{pod.uid} {note}"
 
 
 def _metadata(note: labels.Note) -> dict[str, dict[str, str]]:

@@ -18,30 +18,32 @@ SECONDS_PER_WRITE: Final = 10.0
 
 
 class RateLimit:
-    """A token bucket for each write of one cluster."""
+    """A token bucket for each write: a step of one cluster, or any other by a name of its own."""
 
     def __init__(self) -> None:
         self._spent: dict[str, tuple[float, float]] = {}
         """For each write: how much of the burst is used up, and when that was computed."""
 
-    def pause(self, step: Write, now: float) -> float:
+    def pause(self, step: Write | str, now: float) -> float:
         """Seconds to wait before this write; 0 to go ahead."""
         return max(0.0, (self._left(step, now) - (BURST - 1)) * SECONDS_PER_WRITE)
 
-    def happened(self, step: Write, now: float) -> None:
+    def happened(self, step: Write | str, now: float) -> None:
         """Counts a write that succeeded. Nobody can undo one that was refused or outdated."""
         spent = self._left(step, now) + 1
         rested = now - BURST * SECONDS_PER_WRITE
         self._spent = {name: mark for name, mark in self._spent.items() if mark[1] > rested}
         self._spent[_signature(step)] = (spent, now)
 
-    def _left(self, step: Write, now: float) -> float:
+    def _left(self, step: Write | str, now: float) -> float:
         spent, since = self._spent.get(_signature(step), (0.0, now))
         return max(0.0, spent - (now - since) / SECONDS_PER_WRITE)
 
 
-def _signature(step: Write) -> str:
+def _signature(step: Write | str) -> str:
     match step:
+        case str():
+            return step
         case ApplyChild():
             return f"{step.kind} {step.name} {_content(step)}"
         case MemberAddLearner():

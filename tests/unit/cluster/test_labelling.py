@@ -10,6 +10,7 @@ import pytest
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster.labelling import MOST_WRITES, REFUSED_SECONDS, UNANSWERED_SECONDS
+from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_operator.kube.store import Owner
 from etcd_stateful import naming
@@ -86,6 +87,23 @@ async def test_a_change_of_a_pod_that_came_with_the_answer_to_its_label_was_seen
 
     assert bench.store.get(PODS, "default", "a-0")["status"]["conditions"] == []
     assert Owner(ETCD_CLUSTERS, KEY) in woken
+
+
+async def test_a_label_that_somebody_removes_each_time_was_written_as_fast_as_possible(bench):
+    bench.declare(size=1)
+    await bench.run()
+    bench.clock.now += 600
+    bench.forget()
+    for _ in range(40):
+        pod = bench.kube.live(PODS, "a-0")
+        pod["metadata"]["labels"].pop(naming.MEMBER_ID, None)
+        bench.kube.put(PODS, pod)
+        await bench.once()
+    assert bench.kube.calls["patch Pod"] == BURST
+
+    bench.clock.now += SECONDS_PER_WRITE
+    await bench.once()
+    assert all(labels(bench).values()), "it is still tried again"
 
 
 async def test_a_label_whose_event_was_faster_than_the_answer_queues_nothing_more(bench):

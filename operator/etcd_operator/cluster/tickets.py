@@ -36,6 +36,10 @@ TOTAL_SECONDS: Final = 2.0
 AT_ONCE: Final = 64
 """Conversations at a time, of all clusters together."""
 
+AGAIN_SECONDS: Final = 600.0
+"""How often to warn about the same false answer of the same address. A pod may be asked each second
+for hours, while a proxy answers in its place."""
+
 
 class NoAnswer(Exception):
     """`start` did not answer, or the answer was not genuine. Its state is unknown."""
@@ -58,6 +62,7 @@ class TcpStart:
     def __init__(self, port: int = naming.START_PORT) -> None:
         self._port = port
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._warned_at: dict[tuple[str, str], float] = {}
 
     async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
         """Asks what this run of `start` found on its volume."""
@@ -90,11 +95,20 @@ class TcpStart:
                 finally:
                     await _hang_up(streams[1])
         except NotGenuine as error:
-            log.warning("start did not prove itself: %s", error, extra={"address": address})
+            self._warn(address, str(error))
             words = f"something else answers there, or with another key: {error}"
             raise NoAnswer(f"{address}:{self._port}: {words}") from error
         except (OSError, ValueError) as error:
             raise NoAnswer(f"{address}:{self._port}: {_in_words(error)}") from error
+
+    def _warn(self, address: str, words: str) -> None:
+        now, said = asyncio.get_running_loop().time(), (address, words)
+        self._warned_at = {
+            one: at for one, at in self._warned_at.items() if now - at < AGAIN_SECONDS
+        }
+        if said not in self._warned_at:
+            self._warned_at[said] = now
+            log.warning("start did not prove itself: %s", words, extra={"address": address})
 
 
 def _in_words(error: OSError | ValueError) -> str:

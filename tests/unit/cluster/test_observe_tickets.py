@@ -145,6 +145,15 @@ async def test_a_forgery_is_logged(caplog):
     assert "did not prove itself" in caplog.text
 
 
+async def test_a_proxy_that_answers_in_place_of_start_was_logged_at_each_look(caplog):
+    caplog.set_level(logging.WARNING)
+    async with Server(answer=lambda _: b"HTTP/1.1 400 Bad Request\r\n").running() as start:
+        for _ in range(5):
+            with pytest.raises(NoAnswer, match="not a line of JSON"):
+                await start.ask("127.0.0.1", "uid-pod", KEY)
+    assert caplog.text.count("did not prove itself") == 1
+
+
 async def test_another_run_gets_no_ticket():
     server = Server(challenge="run-2")
     with pytest.raises(NoAnswer, match="has run again"):

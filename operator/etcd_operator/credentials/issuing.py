@@ -12,7 +12,15 @@ from typing import Any
 
 from etcd_operator.credentials import authorities, checking
 from etcd_operator.credentials.signing import CannotSign, make
-from etcd_operator.kube.api import SECRETS, Conflict, Json, Kubernetes, Resource
+from etcd_operator.kube.api import (
+    SECRETS,
+    Conflict,
+    Json,
+    Kubernetes,
+    Rejected,
+    Resource,
+    namespace_ends,
+)
 from etcd_operator.kube.finder import Finder
 from etcd_operator.objects import reading
 from etcd_operator.step_result import Done, Outdated
@@ -118,10 +126,13 @@ def _exactly(
 async def _write(
     finder: Finder, where: tuple[Resource, str, str], writing: Awaitable[Json]
 ) -> Outdated | None:
-    """Awaits the write. None if it succeeds; Outdated if the Secret has changed in between."""
+    """Awaits the write. None if it succeeds; Outdated if the Secret has changed in between, or is
+    gone."""
     try:
         finder.take(SECRETS, await writing)
-    except Conflict as error:
+    except (Conflict, Rejected) as error:
+        if isinstance(error, Rejected) and (not error.not_found or namespace_ends(error)):
+            raise
         await finder.read(*where)
         return Outdated(f"Secret {where[2]} has changed in between: {error}")
     return None

@@ -552,6 +552,26 @@ class TestAtRest:
         await settled.run()
         assert settled.status["certificates"][0]["ends"] > "2025"
 
+    @pytest.mark.parametrize("name", ["a-peer-tls", "a-client-tls"])
+    async def test_a_secret_deleted_just_before_its_renewal_was_missing_for_half_a_minute(
+        self, settled, name
+    ):
+        renewals = iter(LEAVES)
+
+        def delete():
+            if next(renewals) == name:
+                settled.kube.remove(SECRETS, "default", name)
+            else:
+                settled.kube.before["patch Secret"] = delete
+
+        settled.kube.before["patch Secret"] = delete
+        settled.clock.now += 250 * DAY
+        began = settled.clock.now
+        while settled.kube.before or not settled.kube.find(SECRETS, name):
+            settled.clock.now += await settled.once()
+        assert settled.clock.now - began < 1
+        assert "StepFailed" not in settled.events.reasons()
+
 
 class TestAnothersSecret:
     async def test_it_is_left_alone_and_reported(self, bench):

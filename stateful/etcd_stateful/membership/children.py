@@ -34,7 +34,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import issued
 from etcd_stateful.observed.objects import Live
-from etcd_stateful.observed.put_off import CERTIFICATE
+from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 Postponable = ApplyChild | TouchStatefulSet | PushTicket | _OfSecret
@@ -126,6 +126,8 @@ def made_by(step: Postponable) -> Manifest:
     """What was written, to tell whether it is the same write the next time."""
     if isinstance(step, PushTicket):
         return {"metadata": {}, "ticket": step.ticket}
+    if isinstance(step, _OfSecret):
+        return of_secret(step.resource_version)
     return step.manifest if isinstance(step, ApplyChild) else {"metadata": {}}
 
 

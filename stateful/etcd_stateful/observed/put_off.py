@@ -18,11 +18,22 @@ class PutOff:
     why: str
 
     def is_of(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether it was a write of the same manifest."""
+        """Whether it was a write of the same manifest. To create an object is another write than to
+        change it: one that cannot be changed is mended by its deletion."""
         return _unversioned(self.manifest) == _unversioned(manifest)
 
 
+def of_secret(version: str) -> Mapping[str, Any]:
+    """What stands for the content of a certificate's Secret, whose key is new each time.
+
+    Args:
+        version: the resourceVersion that is to be changed; empty to create it.
+    """
+    return {"metadata": {"resourceVersion": version} if version else {}}
+
+
 def _unversioned(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest without its resourceVersion."""
-    metadata = {k: v for k, v in manifest["metadata"].items() if k != "resourceVersion"}
-    return {**manifest, "metadata": metadata}
+    """The manifest, with no more of its resourceVersion than whether it has one."""
+    metadata = dict(manifest["metadata"])
+    exists = metadata.pop("resourceVersion", None) is not None
+    return {**manifest, "metadata": metadata, "exists": exists}

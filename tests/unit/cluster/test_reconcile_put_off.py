@@ -15,6 +15,7 @@ from etcd_operator.kube.api import (
     NETWORK_POLICIES,
     PODS,
     REJECTED_SECONDS,
+    SERVICES,
     STATEFUL_SETS,
     Rejected,
     Unavailable,
@@ -47,6 +48,28 @@ async def live(bench, seconds):
             delay = await bench.once()
         bench.nodes.turn()
         bench.clock.now += min(delay or 0.01, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [(NETWORK_POLICIES, "a"), (SERVICES, "a-client"), (DISRUPTION_BUDGETS, "a")],
+)
+async def test_an_object_that_was_deleted_to_mend_a_refused_change_was_missing_until_the_next_try(
+    settled, resource, name
+):
+    found = settled.kube.live(resource, name)
+    found["metadata"]["labels"].pop("app.kubernetes.io/name")
+    settled.kube.put(resource, found)
+    refused = Rejected("spec: Invalid value: field is immutable", status=422)
+    settled.kube.failures[f"apply {resource.kind}"] = [refused]
+    while "StepFailed" not in settled.events.reasons():
+        settled.clock.now += await settled.once()
+    settled.kube.remove(resource, "default", name)
+    began = settled.clock.now
+    while not settled.kube.find(resource, name):
+        settled.clock.now += await settled.once()
+
+    assert settled.clock.now - began < 1
 
 
 def unreadable(resource):

@@ -949,6 +949,30 @@ class TestSecretThatCannotBeChanged:
         assert f"Secret {name}" in told["message"]
         assert "immutable" in told["message"]
 
+    @pytest.mark.parametrize("name", ["a-server-tls", "a-peer-tls", "a-client-tls"])
+    async def test_one_that_was_deleted_to_mend_that_was_missing_until_the_next_try(
+        self, settled, name
+    ):
+        immutable(settled, name)
+        settled.clock.now += 250 * DAY
+        while "StepFailed" not in settled.events.reasons():
+            settled.clock.now += await settled.once()
+        settled.kube.remove(SECRETS, "default", name)
+        began = settled.clock.now
+        while not settled.kube.find(SECRETS, name):
+            settled.clock.now += await settled.once()
+
+        assert settled.clock.now - began < 1
+
+    async def test_one_that_cannot_be_created_either_keeps_nothing_waiting(self, settled):
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        settled.kube.failures["create Secret"] = [Rejected("quota", status=403)] * 99
+        settled.kube.remove(SERVICES, "default", "a-client")
+        await a_moment(settled)
+
+        assert settled.kube.find(SERVICES, "a-client")
+        assert settled.kube.calls["create Secret"] <= 3
+
     async def test_one_that_is_not_good_any_more_is_waited_for(self, settled):
         immutable(settled, "a-server-tls")
         settled.clock.now += 366 * DAY

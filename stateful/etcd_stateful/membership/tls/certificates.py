@@ -37,7 +37,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import rotation, trusted
 from etcd_stateful.observed.certificates import Certificate, Certificates
-from etcd_stateful.observed.put_off import CERTIFICATE
+from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 UNUSABLE: Final = "CertificatesUnusable"
 
@@ -163,10 +163,13 @@ def _why_lost(seen: Observation, above: CertificateSpec) -> str:
 
 
 def is_left_alone(seen: Observation, need: CertificateSpec) -> bool:
-    """Whether its Secret is left alone for now: it has another owner, or a write has just
+    """Whether its Secret is left alone for now: it has another owner, or the same write has just
     failed."""
     taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
-    return taken or (CERTIFICATE, need.secret) in seen.put_off
+    failed = seen.put_off.get((CERTIFICATE, need.secret))
+    found = seen.certificate(need.secret, need.role)
+    now = of_secret(found.resource_version if found else "")
+    return taken or bool(failed and failed.is_of(now))
 
 
 def _why_due(need: CertificateSpec, found: Certificate | None, known: Certificates) -> str:

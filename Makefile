@@ -13,6 +13,8 @@ export PYTHONSAFEPATH := 1
 export PATH := $(CURDIR)/build/bin:$(PATH)
 # Without it each of many hundred processes would compile the same modules for itself.
 unexport PYTHONDONTWRITEBYTECODE
+# A new clone is checked as fast as an old one: mypy compares the contents of files.
+export MYPY_CACHE_DIR := $(CACHE)/mypy
 
 .PHONY: help
 help: ## Show this list

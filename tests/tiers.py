@@ -69,8 +69,8 @@ def _patient(*stage: Command) -> tuple[Command, ...]:
     return tuple(("nice", "-n", "10", *command) for command in stage)
 
 
-UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))
-MODEL = Tier("model", (((*QUIETLY, "tests/model"),),))
+UNIT = Tier("unit", (_patient(*_by_turns("tests/unit", 2)),))
+MODEL = Tier("model", (_patient((*QUIETLY, "tests/model")),))
 # Three nodes, for those of the e2e tier that drain them and switch them off.
 _READY = ("make", "--no-print-directory", "NODES=3", "install", "test-tools")
 CLUSTER = Tier("cluster", ((_READY,),))
@@ -112,7 +112,7 @@ LINT = Tier(
     ),
 )
 Groups = tuple[tuple[Tier, ...], ...]
-ALL: Groups = ((LINT, UNIT, MODEL, CLUSTER), (E2E, TRACES), (ALONE, INTEGRATION))
+ALL: Groups = ((LINT, CLUSTER), (E2E, TRACES), (ALONE, INTEGRATION, UNIT, MODEL))
 BY_NAME: dict[str, Groups] = {
     "all": ALL,
     "lint": ((LINT,),),

@@ -35,6 +35,7 @@ def elastic(kube: Kube, local_node: None) -> Iterator[str]:
     kube.delete(CLASSES, None, name)
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_volumes_of_running_and_of_later_members_grow(place: Place, elastic: str):
     cluster = place.declare(size=3, pod=declared("1Gi", storageClassName=elastic)).comes_up()

@@ -129,10 +129,9 @@ def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place
         is_replaced(cluster, 1, before, CRASH_SECONDS)
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(330)
-@pytest.mark.parametrize(
-    "who", ["a follower", pytest.param("the leader", marks=pytest.mark.verify)]
-)
+@pytest.mark.parametrize("who", ["a follower", "the leader"])
 def test_the_member_whose_data_differs_is_replaced_and_the_alarm_disarmed(
     place: Place, local_node: None, who: str
 ):

@@ -100,6 +100,7 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     place.kube.delete(CLUSTERS, place.namespace, "new")
 
 
+@pytest.mark.verify
 def test_a_cluster_is_restored_from_a_volume(place: Place) -> None:
     """The volume with the backup is bound to one node, where the first member has to start."""
     source = place.declare(size=1, name="source", version=VERSION).comes_up()

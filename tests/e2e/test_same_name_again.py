@@ -49,6 +49,7 @@ def test_adopting_the_old_claims_serves_the_old_data_as_the_old_cluster(place: P
     assert cluster.client.get("greeting") == "of the old one"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(360)
 def test_data_adopted_with_too_old_a_version_is_served_once_the_spec_has_its_version(
     place: Place,

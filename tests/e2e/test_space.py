@@ -47,6 +47,7 @@ def is_written(cluster: Cluster) -> bool:
     return True
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_full_quota_ends_once_space_can_be_reclaimed(place: Place):
     cluster = place.declare(size=3, etcd={"quotaBackend": "32Mi"}).comes_up()

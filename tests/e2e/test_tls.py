@@ -148,6 +148,7 @@ def test_an_invalid_certificate_is_reported_and_can_be_corrected(place: Place):
     cluster.comes_up()
 
 
+@pytest.mark.verify
 def test_an_invalid_certificate_does_not_affect_a_running_cluster(place: Place):
     authority = bring(place)
     cluster = place.declare(size=3, TLS=STATIC).comes_up()

@@ -40,6 +40,7 @@ def test_a_cluster_is_upgraded_one_minor_after_the_other_under_load(
     assert cluster.client.members() == before
 
 
+@pytest.mark.verify
 @pytest.mark.alone
 def test_a_patch_upgrade_moves_the_leader_only_once(place: Place):
     """Runs alone: on a machine short of time etcd also elects leaders by itself."""

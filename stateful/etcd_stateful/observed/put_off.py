@@ -23,7 +23,7 @@ class PutOff:
         return _unversioned(self.manifest) == _unversioned(manifest)
 
 
-def of_secret(version: str) -> Mapping[str, Any]:
+def of_secret(version: str) -> dict[str, Any]:
     """What stands for the content of a certificate's Secret, whose key is new each time.
 
     Args:

@@ -316,16 +316,18 @@ class Cluster:
         await self._delete(SECRETS, naming.start_secret(NAME))
 
     async def _told(self, _: str) -> None:
-        status = {"status": {"clusterID": f"{self._first.cluster_id:016x}"}}
-        await self._client.merge_patch(ETCD_CLUSTERS, self._namespace, NAME, status, status=True)
+        await self._write_cluster_id(f"{self._first.cluster_id:016x}")
 
     async def _forgotten(self, _: str) -> None:
+        await self._write_cluster_id(None)
+
+    async def _write_cluster_id(self, cluster_id: str | None) -> None:
         """The installed operator writes what it has read of the status of a paused cluster back
         after each edit of its spec. A write still under way would undo this one."""
         async with asyncio.timeout(OBSERVED_SECONDS):
             while not await self._is_observed():
                 await asyncio.sleep(0.1)
-        status = {"status": {"clusterID": None}}
+        status = {"status": {"clusterID": cluster_id}}
         await self._client.merge_patch(ETCD_CLUSTERS, self._namespace, NAME, status, status=True)
 
     async def _is_observed(self) -> bool:

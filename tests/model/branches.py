@@ -183,7 +183,7 @@ _NO_BUDGET: Final = ("a budget that the API server refuses to change", f"{_M}put
 
 OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "planner._deleting": ("the cluster itself is never deleted", f"{_M}rules.py"),
-    "planner._unknown_members": ("members at other hosts", f"{_M}roster.py"),
+    "unknown.hold": ("members at other hosts", f"{_M}roster.py"),
     "learner._held_by_alarm": ("a member whose data is not hashed yet", f"{_M}alarms.py"),
     "grow._held_by_budget": _NO_BUDGET,
     "learner._held_by_budget": _NO_BUDGET,

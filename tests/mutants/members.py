@@ -47,9 +47,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROSTER,
-        "        if ordinal is None or ordinal in taken:\n",
-        "        if ordinal is None:\n",
+        "ordinal not in listed or _id_at(seen, ordinal) == member.member_id:",
+        "ordinal not in listed:",
         "two members at one ordinal: which is changed is left to chance",
+    ),
+    Mutant(
+        _ROSTER,
+        " or _id_at(seen, seat.ordinal) in listed\n",
+        "\n",
+        "a member whose peer URL was changed by hand loses its pod when the size is lowered (I5)",
     ),
     Mutant(
         _ROSTER,
@@ -83,7 +89,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _unknown_members,\n",
+        "    unknown.hold,\n",
         "",
         "a membership that somebody else changes is changed by us as well",
     ),

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import awaited, blocked, children, roster, stalled
@@ -26,6 +25,7 @@ from etcd_stateful.membership.members import (
     replace,
     replicas,
     shrink,
+    unknown,
 )
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import roll, rollback, upgrade, version_first
@@ -251,19 +251,6 @@ def _no_quorum(seen: Observation) -> Step | None:
     return rollback.with_version_advice(seen, step)
 
 
-def _unknown_members(seen: Observation) -> Step | None:
-    """Holds if a member belongs to none of this cluster's pods: somebody else is changing the
-    membership, and it is unknown what they rely on."""
-    if not (unknown := roster.unknown_members(seen)):
-        return None
-    names = ", ".join(f"{to_hex(one.member_id)} at {' '.join(one.peer_urls)}" for one in unknown)
-    return Hold(
-        "UnknownMember",
-        f"the member list has {names}, which is none of this cluster's pods. The operator does not "
-        "change the membership until that member is removed (etcdctl member remove)",
-    )
-
-
 _QUESTIONS: Final[tuple[Question, ...]] = (
     # Nothing is written for a cluster that is being deleted or is paused, and never to an object of
     # another owner (I10).
@@ -330,7 +317,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     # on it are ours. Denied access comes first: members that deny it look as if they were silent.
     authentication.denied,
     _no_quorum,
-    _unknown_members,
+    unknown.hold,
     # The membership, one change at a time (I2): first a change that is half done, then lost
     # members, and only then the size that the spec asks for.
     learner.promote_or_drop,

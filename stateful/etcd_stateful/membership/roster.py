@@ -108,11 +108,7 @@ class _ByIdentity:
 def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
     """Cached: one decision calls this about 25 times, which took half of its time."""
     seen = key.seen
-    listed = {
-        ordinal: member
-        for member in seen.members
-        if (ordinal := ordinal_of(seen, member)) is not None
-    }
+    listed = _by_ordinal(seen)
     known = {pod.ordinal for pod in seen.pods} | {claim.ordinal for claim in seen.claims}
     every = sorted(known | listed.keys() | set(range(seen.cluster.size)))
     return tuple(
@@ -127,6 +123,32 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
         )
         for ordinal in every
     )
+
+
+def _by_ordinal(seen: Observation) -> dict[int, Member]:
+    """The members at the ordinals that their peer URLs name. If somebody has added a second member
+    at one of them (with another scheme or domain), the pod's own member keeps it, whichever is
+    listed first."""
+    listed: dict[int, Member] = {}
+    for member in seen.members:
+        ordinal = ordinal_of(seen, member)
+        if ordinal is None:
+            continue
+        if ordinal not in listed or _id_at(seen, ordinal) == member.member_id:
+            listed[ordinal] = member
+    return listed
+
+
+def _id_at(seen: Observation, ordinal: int) -> int:
+    """The member that runs at this ordinal, by its etcd's answer or its volume's record, whatever
+    the member list says; 0 if unknown."""
+    if (status := seen.statuses.get(ordinal)) is not None:
+        return status.member_id
+    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
+    held = pod.record if pod else None
+    if seen.cluster.durable:
+        held = claim.own_record if claim else None
+    return held.member_id if held else 0
 
 
 def ordinal_of(seen: Observation, member: Member) -> int | None:
@@ -155,26 +177,30 @@ def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int
 
 def member_at(seen: Observation, ordinal: int) -> Member | None:
     """The member on the member list at this ordinal."""
-    return next((member for member in seen.members if ordinal_of(seen, member) == ordinal), None)
+    return next((seat.member for seat in seats(seen) if seat.ordinal == ordinal), None)
 
 
 def listed_ordinals(seen: Observation) -> list[int]:
-    """The ordinals of the members on the member list."""
-    found = (ordinal_of(seen, member) for member in seen.members)
-    return [ordinal for ordinal in found if ordinal is not None]
+    """The ordinals that members on the member list use: those that peer URLs name, and those where
+    a listed member runs although somebody has changed its peer URLs by hand."""
+    listed = {member.member_id for member in seen.members}
+    return [
+        seat.ordinal
+        for seat in seats(seen)
+        if seat.member is not None or _id_at(seen, seat.ordinal) in listed
+    ]
 
 
 def unknown_members(seen: Observation) -> tuple[Member, ...]:
-    """Members that belong to no ordinal, and all but the first that claim the same ordinal."""
-    taken: set[int] = set()
-    unknown = []
-    for member in seen.members:
-        ordinal = ordinal_of(seen, member)
-        if ordinal is None or ordinal in taken:
-            unknown.append(member)
-        else:
-            taken.add(ordinal)
-    return tuple(unknown)
+    """Members that belong to no ordinal, and all but one of those that claim the same ordinal."""
+    known = {seat.member.member_id for seat in seats(seen) if seat.member}
+    return tuple(member for member in seen.members if member.member_id not in known)
+
+
+def home_of(seen: Observation, member: Member) -> Seat | None:
+    """The seat at which an unknown member runs: one of ours whose peer URLs were changed by
+    hand."""
+    return next((one for one in seats(seen) if _id_at(seen, one.ordinal) == member.member_id), None)
 
 
 def voters(seen: Observation) -> list[Seat]:

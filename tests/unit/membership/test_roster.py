@@ -9,9 +9,10 @@ from views import seat, with_claim, with_members, with_pod, with_status, without
 from worlds import World, body, drive, formed, until
 
 from etcd_stateful.membership import roster
+from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, Hold, Wait
+from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Wait
 from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.members import EtcdView, Member
 
@@ -112,6 +113,60 @@ class TestUnknownMembers:
 
     def test_none_without_a_member_list(self, seen: Observation) -> None:
         assert roster.unknown_members(replace(seen, etcd=None)) == ()
+
+    @pytest.mark.parametrize("answers", [True, False], ids=["by its answer", "by its claim"])
+    @pytest.mark.parametrize("number", [1, 2**64 - 1], ids=["listed first", "listed last"])
+    def test_the_pods_own_member_was_to_be_removed_for_one_that_was_added_at_its_host(
+        self, seen: Observation, number: int, answers: bool
+    ) -> None:
+        """By hand, with another scheme. Listed first, it took the place of the member that runs;
+        listed last, the running member was reported as lost."""
+        added = member(number, "http://c-1.c.ns.svc:2380")
+        listed = sorted((*seen.etcd.members, added), key=lambda one: one.member_id)
+        if not answers:
+            seen = without_status(seen, 1)
+
+        twins = with_members(seen, *listed)
+
+        assert roster.unknown_members(twins) == (added,)
+        assert roster.member_at(twins, 1) == roster.member_at(seen, 1)
+        assert why_lost(twins, seat(twins, 1)) == ""
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize(("before", "after"), [(3, 1), (5, 3), (2, 1)])
+    def test_pods_of_members_with_other_peer_urls_were_stopped_when_the_size_was_lowered(
+        self, before: int, after: int, storage: dict
+    ) -> None:
+        """I5: the list names none of their ordinals, and they are members all the same. Three that
+        became one had no quorum any more."""
+        world = formed(before, **storage)
+        for number, one in world.etcd.members.items():
+            elsewhere = replace(one, peer_urls=(f"https://lb-{number}.example.com:2380",))
+            world.etcd.members[number] = elsewhere
+        world.edit(size=after)
+
+        rest = drive(world)
+
+        assert rest.reason == "UnknownMember"
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == before
+        assert len(world.alive()) == before
+
+    def test_a_member_whose_peer_url_was_changed_by_hand_was_to_be_removed(self) -> None:
+        """It serves, and gets its place back with its URL."""
+        world = formed(3)
+        number = roster.member_at(world.observe(), 2).member_id
+        moved = replace(world.etcd.members[number], peer_urls=("https://10.0.0.9:2380",))
+        world.etcd.members[number] = moved
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "which runs in pod c-2: somebody has changed its peer URLs" in rest.message
+        assert f"etcdctl member update {number:016x} --peer-urls={url(2)}" in rest.message
+        assert "member remove" not in rest.message
+
+        world.etcd.members[number] = replace(moved, peer_urls=(url(2),))
+        assert drive(world) == Settled()
 
     @pytest.mark.parametrize("ordinal", [1, 3])
     def test_a_member_of_a_similar_name_elsewhere_was_taken_for_one_of_ours(

@@ -76,6 +76,12 @@ MUTANTS: Final = [
         "an edited size leaves pods without a member until it has formed",
     ),
     Mutant(
+        "membership/observation.py",
+        'min(int(spec.get("replicas") or 0), naming.MAX_SIZE)',
+        'int(spec.get("replicas") or 0)',
+        "a StatefulSet that was scaled by hand begins with more members than there can be",
+    ),
+    Mutant(
         _ATTEMPTS,
         " or any(_may_have_data(pod) for pod in seen.pods):",
         ":",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from etcd_stateful import versions
+from etcd_stateful import naming, versions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
@@ -133,9 +133,10 @@ class Observation:
 
     @property
     def replicas(self) -> int:
-        """`spec.replicas` of the live StatefulSet."""
+        """`spec.replicas` of the live StatefulSet, which somebody may have scaled to any number. No
+        member can be at the ordinals beyond the largest cluster, so those do not count."""
         spec = (self.stateful_set or {}).get("spec") or {}
-        return int(spec.get("replicas") or 0)
+        return min(int(spec.get("replicas") or 0), naming.MAX_SIZE)
 
 
 def is_latched(seen: Observation) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from views import with_claim, with_pod
 from worlds import World, body, drive, formed, is_write, labels, until
 
+from etcd_stateful import naming
 from etcd_stateful.api.tls import Link
 from etcd_stateful.certificates import provided
 from etcd_stateful.membership.beginning import attempts
@@ -71,6 +72,22 @@ class TestNoTicketsGiven:
         assert (world.record.version, len(world.record.members)) == now
         assert (world.record.oldest, world.record.attempt) == (now[0], 2)
         assert {pod.version for pod in world.pods.values()} == {now[0]}
+
+    @pytest.mark.parametrize("by_hand", [8, 12])
+    def test_a_stateful_set_that_was_scaled_by_hand_began_with_more_members_than_there_can_be(
+        self, by_hand: int
+    ) -> None:
+        """While the first pods could not be scheduled. Members from c-7 on are none of the
+        cluster's, so it was held for ever, with as many members."""
+        world = World(body(3))
+        world.stuck = {0, 1, 2}
+        drive(world)
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = by_hand
+        world.stuck = set()
+
+        assert drive(world) == Settled()
+        assert sorted(world.pods) == [0, 1, 2]
+        assert len(world.record.members) == naming.MAX_SIZE
 
     def test_a_misspelt_secret_name_can_be_edited(self) -> None:
         """The name was recorded before anybody looked at the Secret, and the old one was still

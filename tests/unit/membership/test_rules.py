@@ -26,6 +26,7 @@ from worlds import (
 )
 
 from etcd_stateful import naming
+from etcd_stateful.membership import stalled
 from etcd_stateful.membership.beginning import attempts, bootstrap, tickets
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
@@ -461,6 +462,21 @@ class TestI5ReplicasAreNotLowered:
         drive(world)
 
         assert self.replicas(world) == 5
+
+    def test_ordinals_that_no_member_can_have_kept_the_operator_busy_without_a_member_list(
+        self,
+    ) -> None:
+        """Each pass went through all of them, so whoever may scale a StatefulSet could use up the
+        memory of an operator that serves other namespaces too."""
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 10**6
+        world.cut_off = True
+        seen = world.observe()
+
+        assert len(stalled.missing(replace(seen, pods=()))) == naming.MAX_SIZE
+        drive(world)
+
+        assert self.replicas(world) == naming.MAX_SIZE
 
     def test_a_list_of_another_cluster_lowers_nothing(self) -> None:
         world = formed(3)

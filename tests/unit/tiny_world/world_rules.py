@@ -46,7 +46,7 @@ def stateful_set(world: World, manifest: dict[str, Any]) -> None:
     # Those of another cluster were given up by a human's word, and are nobody's members.
     ours = ((one, data) for one, data in world.volumes() if _is_of_recorded(world, data))
     needed = [ordinal for ordinal, data in ours if world.is_listed(data)]
-    if live and spec["replicas"] < live["spec"]["replicas"]:
+    if live and spec["replicas"] < min(live["spec"]["replicas"], naming.MAX_SIZE):
         rule(etcd is not None and bool(etcd.leader), "I5", "nobody knows the members")
         needed += [one for one in listed if one is not None]
     least = max(needed, default=-1) + 1

@@ -330,6 +330,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _Edits(upgrade.prepare),
     shrink.remove_highest,
     grow.add_lowest,
+    replace.unrecorded_remains,
     replace.not_replaceable,
     # Pods that do not serve hold up everything below. Problems that the user has to fix are
     # reported before those that may pass by themselves.

@@ -23,6 +23,7 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
+from etcd_stateful.observed.members import Alarm
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -545,3 +546,34 @@ def test_a_claim_without_its_owner_label_is_no_reason_to_replace() -> None:
     world.claims[1].annotations.pop(naming.CLUSTER_UID)
 
     assert drive(world).reason == "ClaimRecordDamaged"
+
+
+class TestAnOrdinalWhoseClaimOnlyAPersonMayDelete:
+    """The node of its volume is gone, and no member has ever had it."""
+
+    def waiting(self, size: int) -> World:
+        world = formed(3)
+        world.stuck = {3}
+        world.edit(size=size)
+        until(world, "StatefulSet c")
+        world.apply(decide(world.observe()))
+        world.turn()
+        world.pods[3].node_gone = True
+        return world
+
+    def test_kept_other_ordinals_from_growing(self) -> None:
+        world = self.waiting(5)
+
+        rest = drive(world)
+
+        assert rest.reason == "ClaimUnrecorded"
+        assert sorted(world.serving()) == [0, 1, 2, 4]
+
+    def test_kept_the_alarm_of_a_full_quota_from_being_disarmed(self) -> None:
+        world = self.waiting(4)
+        world.etcd.alarms.append(Alarm("NOSPACE", min(world.etcd.members)))
+
+        rest = drive(world)
+
+        assert rest.reason == "ClaimUnrecorded"
+        assert not world.etcd.alarms

@@ -9,6 +9,8 @@ after the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.members import changes
@@ -51,10 +53,22 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
 
 def delete_remains(seen: Observation) -> Step | None:
     """Deletes what a removed member left at its ordinal: the claim with its data, and the pod."""
+    steps = (step for step in _of_remains(seen) if not isinstance(step, Hold))
+    return next(steps, None)
+
+
+def unrecorded_remains(seen: Observation) -> Step | None:
+    """Holds for what only the user may delete (I6). Asked after the other ordinals have grown, and
+    after all that does not need this one."""
+    return next((step for step in _of_remains(seen) if isinstance(step, Hold)), None)
+
+
+def _of_remains(seen: Observation) -> Iterator[Step]:
     if seen.etcd is None:
-        return None
-    steps = (_remains(seen, seat) for seat in roster.seats(seen) if seat.member is None)
-    return next((step for step in steps if step), None)
+        return
+    for seat in roster.seats(seen):
+        if seat.member is None and (step := _remains(seen, seat)):
+            yield step
 
 
 def _remains(seen: Observation, seat: Seat) -> Step | None:

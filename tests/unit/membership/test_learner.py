@@ -73,6 +73,28 @@ class TestPromoted:
     ) -> None:
         assert not is_write(decide(with_pod(ready, 3, **change)))
 
+    def test_the_wait_did_not_say_that_its_pod_cannot_be_created(self, ready: Observation) -> None:
+        """A quota, or a webhook, may refuse it for ever."""
+        step = decide(replace(ready, pods=ready.pods[:3]))
+
+        assert step == Wait(
+            "learner c-3 to start: its pod has yet to be created; the Events of StatefulSet c say "
+            "what keeps it",
+            soon=True,
+        )
+
+    def test_the_wait_did_not_say_that_its_start_cannot_be_reached(
+        self, ready: Observation
+    ) -> None:
+        silent = with_pod(
+            without_status(ready, 3), 3, in_start=True, unanswered="connection refused", age=60.0
+        )
+
+        step = decide(silent)
+
+        assert isinstance(step, Wait)
+        assert "its init container start does not answer (connection refused; " in step.reason
+
     def test_not_without_its_pod(self, ready: Observation) -> None:
         assert learner.promote_or_drop(replace(ready, pods=ready.pods[:3])) is None
 

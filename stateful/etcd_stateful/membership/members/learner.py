@@ -51,9 +51,19 @@ def in_flight(seen: Observation) -> Step | None:
         return alarms.undecided(seen) or _held_by_alarm(seat)
     if _is_ready(seen, seat):
         return _held_by_budget(seat)
-    if seat.pod and seat.pod.trouble:
-        return Wait(f"learner {seat.name} to start: {seat.pod.trouble}", soon=True)
+    if why := _why_not_started(seen, seat):
+        return Wait(f"learner {seat.name} to start: {why}", soon=True)
     return Wait(f"learner {seat.name} to {'catch up' if seat.answers else 'start'}", soon=True)
+
+
+def _why_not_started(seen: Observation, seat: Seat) -> str:
+    """What is wrong with its pod; empty if nothing is known to be."""
+    pod = seat.pod
+    if pod is None:
+        owner = f"StatefulSet {seen.cluster.name}"
+        return f"its pod has yet to be created; the Events of {owner} say what keeps it"
+    silent = roster.why_silent(pod)
+    return pod.trouble or (f"its init container start does not answer{silent}" if silent else "")
 
 
 def _held_by_budget(seat: Seat) -> Wait:

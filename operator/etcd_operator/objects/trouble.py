@@ -31,11 +31,18 @@ STEADY_SECONDS: Final = 30.0
 """A container that ran for so long did start, and failed for another reason later. One that cannot
 start ends sooner."""
 
-_IMAGE: Final = frozenset(
-    {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
+_PULL: Final = frozenset(
+    # The last two are CRI-O's.
+    {"ImagePullBackOff", "ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"}
 )
+_IMAGE: Final = _PULL | {"ErrImageNeverPull", "InvalidImageName"}
 _CONFIG: Final = frozenset(
-    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ImageInspectError",
+        "RunContainerError",
+    }
 )
 _LONGEST: Final = 300
 
@@ -233,8 +240,9 @@ def _containers(status: Object) -> str:
 
 
 def _steady(reason: str) -> str:
-    """One reason for both, because the kubelet alternates between the error and the back-off."""
-    return "ErrImagePull" if reason == "ImagePullBackOff" else reason
+    """One reason for all errors of a pull, because the kubelet alternates between the error and the
+    back-off."""
+    return "ErrImagePull" if reason in _PULL else reason
 
 
 def _setup(status: Object, age: float) -> str:

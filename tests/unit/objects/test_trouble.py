@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from etcd_operator.objects.termination_message import cause, recognise
-from etcd_operator.objects.trouble import GRACE_SECONDS, SETUP_SECONDS, is_node_gone, trouble
+from etcd_operator.objects.trouble import (
+    GRACE_SECONDS,
+    SETUP_SECONDS,
+    is_image_missing,
+    is_node_gone,
+    trouble,
+)
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 OLD = GRACE_SECONDS + 1
@@ -73,7 +79,15 @@ def test_nothing_is_reported_within_the_grace_period(status):
 
 
 @pytest.mark.parametrize(
-    "reason", ["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]
+    "reason",
+    [
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+    ],
 )
 def test_a_missing_image_is_named(reason):
     assert "image quay.io/coreos/etcd:v9 cannot be pulled" in said(waiting(reason))
@@ -82,6 +96,20 @@ def test_a_missing_image_is_named(reason):
 def test_the_message_is_the_same_while_the_kubelet_alternates():
     """Each change of the message is a write of the status."""
     assert said(waiting("ImagePullBackOff")) == said(waiting("ErrImagePull"))
+
+
+@pytest.mark.parametrize("reason", ["RegistryUnavailable", "SignatureValidationFailed"])
+def test_an_image_that_cri_o_could_not_pull_passed_for_a_volume_that_is_not_set_up(reason):
+    """Between two back-offs. And for that moment the image counted as there."""
+    status = waiting(reason) | {"phase": "Pending"}
+
+    assert said(status, age=SETUP_SECONDS + 1) == said(waiting("ImagePullBackOff"))
+    assert is_image_missing(status["containerStatuses"][0])
+
+
+def test_an_image_that_cannot_be_inspected_is_reported_with_the_message_of_the_kubelet():
+    words = said(waiting("ImageInspectError", 'Failed to inspect image "etcd:v9": no space'))
+    assert words == 'container etcd cannot be created: Failed to inspect image "etcd:v9": no space'
 
 
 def test_a_missing_image_of_start_is_named():

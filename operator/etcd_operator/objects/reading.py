@@ -69,6 +69,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         in_start="running" in (start.get("state") or {}),
         etcd_started=has_run(etcd),
         trouble=words or until_now,
+        unready=trouble.unready(status, etcd),
         record=record,
         revision=labels.get("controller-revision-hash", ""),
         age=age,

@@ -254,6 +254,15 @@ def _setup(status: Object, age: float) -> str:
     return "its volumes or network are not set up yet; the events of the pod say why"
 
 
+def unready(status: Object, etcd: Object) -> str:
+    """Why the pod is not Ready although etcd's container is: admission may have added containers or
+    readiness gates, which somebody else has to confirm. The words are the kubelet's."""
+    ready = stored_conditions.find(status, "Ready")
+    if not etcd.get("ready") or ready.get("status") != "False":
+        return ""
+    return _short(str(ready.get("message") or ""))
+
+
 def all_containers(status: Object) -> Iterator[Object]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()

@@ -65,4 +65,4 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     if pod.in_start:
         silent = f"answer from its init container start{roster.why_silent(pod)}"
         return f"pod {name} to {'get its ticket' if pod.answer else silent}"
-    return f"pod {name} to become ready"
+    return f"pod {name} to become ready{f': {pod.unready}' if pod.unready else ''}"

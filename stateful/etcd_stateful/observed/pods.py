@@ -34,6 +34,8 @@ class Pod:
     etcd_started: bool
     trouble: str = ""
     """What it waits for or why it fails; empty if nothing is wrong."""
+    unready: str = ""
+    """Why it is not Ready although its etcd container is; for messages alone."""
     answer: StartAnswer | None = None
     unanswered: str = ""
     """Why `start` did not answer; empty if it did, or was not asked."""

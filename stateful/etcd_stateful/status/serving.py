@@ -61,7 +61,9 @@ def _why(seen: Observation, ordinal: int) -> str:
     if pod.in_start:
         return _of_start(pod)
     status = seen.statuses.get(ordinal)
-    return "without a leader" if status and not status.leader_id else "not ready"
+    if status and not status.leader_id:
+        return "without a leader"
+    return f"not ready: {pod.unready}" if pod.unready else "not ready"
 
 
 def _of_start(pod: Pod) -> str:

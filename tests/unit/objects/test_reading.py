@@ -140,6 +140,25 @@ WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
 CRC = '{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}'
 
 
+class TestUnready:
+    """A readiness gate that admission has added, and that nobody confirms. Nothing said so."""
+
+    GATE = 'corresponding condition of pod readiness gate "elb" does not exist.'
+
+    def unready(self, *, etcd, ready="False"):
+        conditions = [{"type": "Ready", "status": ready, "message": self.GATE}]
+        containers = [{"name": "etcd", "ready": etcd, "state": {"running": {}}}]
+        raw = pod(status={"conditions": conditions, "containerStatuses": containers})
+        return reading.pod(cluster(), raw, None, NOW).unready
+
+    def test_is_what_the_kubelet_says_while_etcd_is_ready(self):
+        assert self.unready(etcd=True) == self.GATE
+
+    def test_is_empty_while_etcd_is_not_ready_itself_or_the_pod_is(self):
+        assert self.unready(etcd=False) == ""
+        assert self.unready(etcd=True, ready="True") == ""
+
+
 class TestSpecHashAndImage:
     def test_spec_hash_and_image_are_read(self):
         raw = pod(annotations={naming.SPEC_HASH: "abc"})

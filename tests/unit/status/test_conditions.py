@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from views import with_pod
 from worlds import World, body, drive, formed, is_write, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
@@ -130,6 +131,17 @@ class TestAvailable:
         assert of(one_down(), "Available").message == (
             "2 of 3 members serve; not serving: c-1 (cannot be scheduled: no node)"
         )
+
+    def test_why_a_pod_whose_etcd_is_ready_is_not_was_told_nowhere(self) -> None:
+        """Admission had added a readiness gate, and everything waited for that pod."""
+        gate = 'corresponding condition of pod readiness gate "elb" does not exist.'
+        seen = with_pod(formed(3).observe(), 1, ready=False, unready=gate)
+        told = conditions(Outcome(seen, decide(seen)))
+
+        assert told["Available"].message == (
+            f"2 of 3 members serve; not serving: c-1 (not ready: {gate})"
+        )
+        assert told["Progressing"].message == f"waiting for pod c-1 to become ready: {gate}"
 
     def test_when_all_are_down(self) -> None:
         condition = of(all_down(), "Available")

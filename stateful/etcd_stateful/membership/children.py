@@ -211,6 +211,9 @@ def _stateful_set(seen: Observation) -> Manifest:
         if is_assumed(seen.stateful_set) and not record.untried:
             # What a manifest leaves out is no drift; but this note must not outlive the guess.
             manifest["metadata"]["annotations"][naming.ASSUMED_ANNOTATION] = ""
+        if (live.get("ordinals") or {}).get("start"):
+            # Left out as well, and the controller stops the pods below it.
+            manifest["spec"]["ordinals"] = {"start": 0}
         if version_first.keeps_template(seen):
             manifest["spec"]["template"] = live["template"]
     return manifest

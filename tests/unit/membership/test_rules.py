@@ -406,6 +406,18 @@ class TestI5ReplicasAreNotLowered:
         assert step.reason == "StatefulSet c differs at spec.replicas"
         assert step.manifest["spec"]["replicas"] == 3
 
+    def test_a_first_ordinal_that_somebody_set_stopped_the_pod_of_the_first_member(self) -> None:
+        """For ever: it is no field of the manifest, so it passed for an addition."""
+        world = formed(3)
+        world.alter("StatefulSet", "c")["spec"]["ordinals"] = {"start": 1}
+
+        step = decide(world.observe())
+
+        assert isinstance(step, ApplyChild)
+        assert step.reason == "StatefulSet c differs at spec.ordinals.start"
+        assert drive(world) == Settled()
+        assert world.objects["StatefulSet", "c"]["spec"]["ordinals"] == {"start": 0}
+
     def test_a_manual_scale_down_stayed_while_another_minor_was_requested(self) -> None:
         """The version change waited for the very member that was stopped."""
         world = formed(3)

@@ -338,6 +338,24 @@ class TestTooLate:
         assert isinstance(rest, Hold)
         assert "or delete the EtcdCluster, and create it again" in rest.message
 
+    def test_an_option_that_was_corrected_for_an_emptydir_was_waited_for_without_end(self) -> None:
+        """etcd refused the first one before it wrote anything, but nothing shows that. The status
+        repeated how etcd fails, and not that the edit was not applied."""
+        world = World(body(3, pod={"emptyDir": {}}))
+        world.failing = {str(world.cluster.version)}
+        drive(world)
+        world.edit(etcd={"snapshotCount": 20000})
+        drive(world)
+        fails = "container etcd keeps failing: exit code 2"
+
+        rest = decide(with_pod(world.observe(), 0, trouble=fails))
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "BegunOtherwise"
+        assert "other fields were edited, but pods c-0, c-1, c-2 keep what" in rest.message
+        assert "or delete the EtcdCluster, and create it again" in rest.message
+        assert rest.message.endswith(f"; pod c-0: {fails}")
+
 
 def test_a_new_attempt_includes_every_existing_pod() -> None:
     """The StatefulSet keeps its replicas until there is a member list; only then are the two

@@ -21,7 +21,11 @@ from typing import Final
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.membership.beginning import bootstrap_source
-from etcd_stateful.membership.beginning.bootstrap import first_peers, running_version
+from etcd_stateful.membership.beginning.bootstrap import (
+    at_running_version,
+    first_peers,
+    running_version,
+)
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
 from etcd_stateful.membership.tls import links
@@ -134,6 +138,11 @@ def describe_late_edits(seen: Observation) -> str:
     for name, one, other in links.differences(cluster):
         wanted, begun = links.describe(other), links.describe(one)
         said.append(f"spec.TLS asks for {wanted} for {name}, but they began with {begun}")
+    if kept := _kept_in_spite_of_an_edit(seen):
+        said.append(
+            f"other fields were edited, but pods {', '.join(kept)} keep what they began with: a "
+            "restart would lose the data in their emptyDir"
+        )
     if not said:
         return ""
     what = "the EtcdCluster and its claims" if cluster.durable else "the EtcdCluster"
@@ -142,6 +151,16 @@ def describe_late_edits(seen: Observation) -> str:
         "began, and the edit is applied once it has formed. If it cannot form, fix the cause or "
         f"revert the edit; or delete {what}, and create it again with the spec that you want"
     )
+
+
+def _kept_in_spite_of_an_edit(seen: Observation) -> list[str]:
+    """Pods that are not restarted for an edit of their template, as etcd has started on their
+    emptyDir."""
+    if seen.cluster.durable:
+        return []
+    now = at_running_version(seen).template_hash
+    outdated = (pod for pod in seen.pods if pod.name in seen.outdated and pod.spec_hash != now)
+    return [pod.name for pod in outdated if pod.etcd_started]
 
 
 def _backup_in_words(seen: Observation) -> str:

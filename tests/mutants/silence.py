@@ -33,7 +33,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/rolling/roll.py",
-        "        if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):\n",
+        "        if votes and not pod.is_stuck and _quorum_may_need(seen, seat):\n",
         "        if False:\n",
         "a voter whose probe and answer are late is restarted, and the quorum with it (I1)",
     ),

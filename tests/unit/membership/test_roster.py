@@ -12,7 +12,7 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Wait
+from etcd_stateful.membership.steps import ApplyChild, DeletePod, Hold, Settled, Wait
 from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.members import EtcdView, Member
 
@@ -150,6 +150,20 @@ class TestUnknownMembers:
         assert rest.reason == "UnknownMember"
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == before
         assert len(world.alive()) == before
+
+    def test_one_of_them_that_was_silent_for_a_moment_was_restarted_for_an_edit(self) -> None:
+        """I1: the node of c-0 is down, so the quorum needs it."""
+        world = formed(3)
+        for number, one in world.etcd.members.items():
+            elsewhere = replace(one, peer_urls=(f"https://lb-{number}.example.com:2380",))
+            world.etcd.members[number] = elsewhere
+        world.edit(pod={"annotations": {"a": "b"}})
+        drive(world)
+        seen = with_pod(world.observe(), 0, ready=False, deleting=True, overdue=True)
+        silent = without_status(with_pod(seen, 1, ready=False), 0, 1)
+
+        assert "c-1" in silent.outdated
+        assert not isinstance(decide(silent), DeletePod)
 
     def test_a_member_whose_peer_url_was_changed_by_hand_was_to_be_removed(self) -> None:
         """It serves, and gets its place back with its URL."""

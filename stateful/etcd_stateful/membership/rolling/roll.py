@@ -36,6 +36,9 @@ def restart_unready(seen: Observation) -> Step | None:
     So pods in which etcd may run are restarted one by one, each when the one before is back (I8),
     and none while a pod of the newest template lacks an image: it might not come back either (I1).
     """
+    # Voters whose peer URLs somebody has changed.
+    homes = (roster.home_of(seen, one) for one in roster.unknown_members(seen) if not one.learner)
+    moved = {home.ordinal for home in homes if home}
     for seat in roster.seats(seen):
         pod = seat.pod
         if pod is None or pod.ready or seat.status is not None:
@@ -52,7 +55,8 @@ def restart_unready(seen: Observation) -> Step | None:
             and rollback.is_unsafe_downgrade(seen, pod.made_for)
         ):
             continue  # the older etcd might find data that it cannot read (I9)
-        if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):
+        votes = seat.is_voter or seat.ordinal in moved
+        if votes and not pod.is_stuck and _quorum_may_need(seen, seat):
             continue  # it may be silent only for a moment
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is outdated")

@@ -42,6 +42,9 @@ LONGEST_NAME: Final = 52
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _NOT_IN_PODS: Final = frozenset({"persistentVolumeClaimSpec", "busyboxImage"})
+_MAPS_OF_TEXT: Final = frozenset({"labels", "annotations", "nodeSelector"})
+"""In these an empty text is a value, as in `node-role.kubernetes.io/etcd: ""`."""
+
 _UID: Final = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _REPOSITORY: Final = re.compile(
     r"(([a-zA-Z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?/)?"
@@ -255,7 +258,10 @@ def _without_empties(value: Any) -> Any:
     """The value without empty fields, which change nothing in a pod. An empty `emptyDir` does."""
     if not isinstance(value, Mapping):
         return value
-    pruned = {key: _without_empties(inner) for key, inner in value.items()}
+    pruned = {
+        key: inner if key in _MAPS_OF_TEXT else _without_empties(inner)
+        for key, inner in value.items()
+    }
     empty: tuple[Any, ...] = (None, "", [], {})
     return {key: inner for key, inner in pruned.items() if inner not in empty or key == "emptyDir"}
 

@@ -20,6 +20,9 @@ _QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit"})
 _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps of strings in which an additional entry changes the meaning of the whole."""
 
+_TEXTS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+"""Maps of strings. The API server keeps an empty string in them, so one may be missing."""
+
 _EXACT: Final = frozenset({"ingress", "podSelector"})
 """Fields in which any addition lets somebody in or leaves pods out. The API server adds no defaults
 to them, so they are compared as a whole."""
@@ -56,6 +59,8 @@ def _of_object(
             continue
         if key in _WHOLE and _has_more(live.get(key), value):
             return inner
+        if key in _TEXTS and (missing := _missing(live.get(key), value)):
+            return f"{inner}.{missing}"
         if found := _of_value(live.get(key), value, inner, quantity=measured):
             return found
     return None
@@ -64,6 +69,14 @@ def _of_object(
 def _has_more(live: Any, wanted: Any) -> bool:
     both = isinstance(live, Mapping) and isinstance(wanted, Mapping)
     return both and not live.keys() <= wanted.keys()
+
+
+def _missing(live: Any, wanted: Any) -> str | None:
+    """The first key that only the manifest has."""
+    if not isinstance(wanted, Mapping):
+        return None
+    there = live if isinstance(live, Mapping) else {}
+    return next((str(key) for key in wanted if key not in there), None)
 
 
 def _of_list(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | None:

@@ -286,6 +286,14 @@ class TestSpecHash:
     def test_changes_if_pods_contain_the_change(self, spec: dict) -> None:
         assert self.of(**spec) != self.of()
 
+    @pytest.mark.parametrize("field", ["labels", "annotations", "nodeSelector"])
+    def test_a_label_with_an_empty_value_was_no_change(self, field: str) -> None:
+        """As in `node-role.kubernetes.io/etcd: ""`: no member was moved to such a node."""
+        chosen = {field: {"node-role.kubernetes.io/etcd": ""}}
+
+        assert self.of(pod=chosen) != self.of()
+        assert self.of(pod={field: {}}) == self.of()
+
     def test_the_order_of_keys_does_not_matter(self) -> None:
         one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
 

@@ -221,6 +221,17 @@ def test_a_selector_with_one_more_label_would_select_no_pod() -> None:
         assert drift(live, service) == "spec.selector"
 
 
+@pytest.mark.parametrize("field", ["labels", "annotations", "nodeSelector", "matchLabels"])
+@pytest.mark.parametrize("live", [{}, {"a": "b"}])
+def test_a_label_with_an_empty_value_could_be_missing(field: str, live: dict[str, str]) -> None:
+    """As `node-role.kubernetes.io/etcd: ""`: the API server keeps an empty text in such a map."""
+    wanted = {field: live | {"role/etcd": ""}}
+
+    assert drift({field: live}, wanted) == f"{field}.role/etcd"
+    assert drift({}, {field: {"role/etcd": ""}}) == f"{field}.role/etcd"
+    assert drift(wanted, wanted) is None
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: (

@@ -22,6 +22,9 @@ _NETWORKS: Final = {
     ipaddress.ip_network("169.254.0.0/16"): _NODE,
     ipaddress.ip_network("fe80::/10"): _NODE,
     ipaddress.ip_network("fd00:ec2::/32"): _NODE,
+    # Alibaba's metadata service, and the host of Azure's virtual machines.
+    ipaddress.ip_network("100.100.100.200/32"): _NODE,
+    ipaddress.ip_network("168.63.129.16/32"): _NODE,
 }
 _IPV4_AS_IPV6: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "::/96")))
 _NAMES: Final = (

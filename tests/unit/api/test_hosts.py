@@ -23,7 +23,10 @@ POD = [
     "localhost", "LocalHost", "localhost.", "a.localhost", "ip6-localhost", "ip6-loopback",
     "[::1]", "[::]", "[0:0:0:0:0:0:0:1]",
 ]  # fmt: skip
-NODE = ["169.254.169.254", "[fe80::1]", "[FEBF::1]", "[fd00:ec2::254]", "metadata.google.internal"]
+NODE = [
+    "169.254.169.254", "[fe80::1]", "[FEBF::1]", "[fd00:ec2::254]", "metadata.google.internal",
+    "100.100.100.200", "168.63.129.16",
+]  # fmt: skip
 API_SERVER = [
     "kubernetes", "kubernetes.default", "kubernetes.default.svc", "KUBERNETES.default.svc.",
     "kubernetes.default.svc.cluster.local",
@@ -41,8 +44,9 @@ REFUSED = [
 ]
 TAKEN = [
     "minio", "minio.storage.svc", "a-0.a.ns.svc", "10.0.0.1", "192.168.0.9", "8.8.8.8", "[fd00::1]",
-    "[2001:db8::1]", "127.example.com", "kubernetes.example.com", "my-kubernetes.default.svc",
-    "etcd.kubernetes", "localhost.example.com", "oss-cn-hangzhou.aliyuncs.com",
+    "[2001:db8::1]", "100.100.100.201", "127.example.com", "kubernetes.example.com",
+    "my-kubernetes.default.svc", "etcd.kubernetes", "localhost.example.com",
+    "oss-cn-hangzhou.aliyuncs.com",
 ]  # fmt: skip
 METADATA = {"name": "b", "namespace": "ns", "uid": "u", "generation": 1}
 S3 = {"path": "bucket/a", "awsSecret": "aws"}

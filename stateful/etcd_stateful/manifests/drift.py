@@ -15,7 +15,7 @@ from etcd_stateful.api.quantity import same_quantity
 _MERGE_KEYS: Final = ("uid", "mountPath", "name", "containerPort", "port", "topologyKey", "key")
 """The keys that Kubernetes' schemas identify elements of lists by. The first that fits is used."""
 
-_QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit"})
+_QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit", "divisor"})
 
 _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps of strings in which an additional entry changes the meaning of the whole."""

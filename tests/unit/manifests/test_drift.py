@@ -232,6 +232,23 @@ def test_a_label_with_an_empty_value_could_be_missing(field: str, live: dict[str
     assert drift(wanted, wanted) is None
 
 
+@pytest.mark.parametrize(("given", "stored"), [(1, "1"), ("1024Ki", "1Mi"), ("1000m", "1")])
+def test_a_divisor_was_written_for_good(given: object, stored: str) -> None:
+    """The API server stores it as another text, as any quantity: each pass then began with the same
+    write, and nothing else was done."""
+    source = {"resourceFieldRef": {"resource": "limits.memory", "divisor": given}}
+    environment = [{"name": "GOMEMLIMIT", "valueFrom": source}]
+    cluster = parse_cluster(body(3, pod={"etcdEnv": environment}))
+    manifest = stateful_set(cluster, replicas=3, operator_image="x")
+    live = copy.deepcopy(manifest)
+    [etcd] = live["spec"]["template"]["spec"]["containers"]
+    etcd["env"][-1]["valueFrom"]["resourceFieldRef"]["divisor"] = stored
+
+    assert drift(live, manifest) is None
+    etcd["env"][-1]["valueFrom"]["resourceFieldRef"]["divisor"] = "1Gi"
+    assert drift(live, manifest) is not None
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: (

@@ -23,6 +23,9 @@ _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 _TEXTS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 """Maps of strings. The API server keeps an empty string in them, so one may be missing."""
 
+_DROPPED: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
+"""Fields of an affinity that Kubernetes 1.30 drops. Newer ones keep them, and never empty."""
+
 _EXACT: Final = frozenset({"ingress", "podSelector"})
 """Fields in which any addition lets somebody in or leaves pods out. The API server adds no defaults
 to them, so they are compared as a whole."""
@@ -53,6 +56,8 @@ def _of_object(
     for key, value in wanted.items():
         inner = f"{path}.{key}" if path else str(key)
         measured = quantity or key in _QUANTITIES
+        if key in _DROPPED and key not in live:
+            continue
         if key in _EXACT:
             if live.get(key) != value:
                 return inner

@@ -249,6 +249,20 @@ def test_a_divisor_was_written_for_good(given: object, stored: str) -> None:
     assert drift(live, manifest) is not None
 
 
+@pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
+def test_what_kubernetes_1_30_drops_of_an_affinity_was_written_for_good(field: str) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    wanted = term | {field: ["pod-template-hash"]}
+    weighed = {"weight": 1, "podAffinityTerm": wanted}
+
+    assert drift({"required": [term]}, {"required": [wanted]}) is None
+    assert (
+        drift({"preferred": [weighed | {"podAffinityTerm": term}]}, {"preferred": [weighed]})
+        is None
+    )
+    assert drift({"required": [term | {field: ["another"]}]}, {"required": [wanted]}) is not None
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: (

@@ -56,7 +56,7 @@ def _of_object(
     for key, value in wanted.items():
         inner = f"{path}.{key}" if path else str(key)
         measured = quantity or key in _QUANTITIES
-        if key in _DROPPED and key not in live:
+        if _is_moot(key, value, live):
             continue
         if key in _EXACT:
             if live.get(key) != value:
@@ -69,6 +69,12 @@ def _of_object(
         if found := _of_value(live.get(key), value, inner, quantity=measured):
             return found
     return None
+
+
+def _is_moot(key: str, wanted: Any, live: Mapping[str, Any]) -> bool:
+    """Whether the API server drops the field, or fills it in where it is empty, as in a
+    `fieldRef`."""
+    return (key in _DROPPED and key not in live) or (key == "apiVersion" and wanted == "")
 
 
 def _has_more(live: Any, wanted: Any) -> bool:

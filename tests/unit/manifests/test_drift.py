@@ -263,6 +263,15 @@ def test_what_kubernetes_1_30_drops_of_an_affinity_was_written_for_good(field: s
     assert drift({"required": [term | {field: ["another"]}]}, {"required": [wanted]}) is not None
 
 
+def test_an_empty_version_of_a_field_reference_was_written_for_good() -> None:
+    """The CRD takes it, and the API server stores v1 in its place."""
+    reference = {"fieldRef": {"apiVersion": "", "fieldPath": "spec.nodeName"}}
+    stored = {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}
+
+    assert drift({"valueFrom": stored}, {"valueFrom": reference}) is None
+    assert drift({"apiVersion": "v2"}, {"apiVersion": "v1"}) == "apiVersion"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: (

@@ -21,6 +21,7 @@ MANIFEST = ROOT / "examples" / "etcd-cluster.yaml"
 CLUSTER = "example-etcd-cluster"
 NAMESPACE = "default"
 DEADLINE_SECONDS = 180
+SECONDS_PER_CALL = 60
 ENDPOINT = f"https://{CLUSTER}-client:2379"
 
 NEXT = f"""\
@@ -62,14 +63,18 @@ def say(text: str) -> None:
 
 
 def kubectl(*words: str) -> str:
-    done = subprocess.run(
-        ["kubectl", "--namespace", NAMESPACE, "--request-timeout=30s", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "KUBECONFIG": KUBECONFIG},
-    )
+    try:
+        done = subprocess.run(
+            ["kubectl", "--namespace", NAMESPACE, "--request-timeout=30s", *words],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_PER_CALL,
+            check=False,
+            env={**os.environ, "KUBECONFIG": KUBECONFIG},
+        )
+    except subprocess.TimeoutExpired as error:
+        why = f"no answer within {SECONDS_PER_CALL} s"
+        raise DemoError(f"kubectl {' '.join(words)}: {why}") from error
     if done.returncode:
         raise DemoError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout

@@ -77,6 +77,20 @@ def test_what_a_human_has_to_do_is_printed_at_once(
         demo.wait_until_running(0.0)
 
 
+def test_a_kubectl_that_never_ends_ended_it_in_a_traceback(
+    demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kubectl exec` heeds no --request-timeout."""
+
+    def run(words: list[str], *, timeout: float, **_: object) -> None:
+        raise demo.subprocess.TimeoutExpired(words, timeout)
+
+    monkeypatch.setattr(demo.subprocess, "run", run)
+
+    assert demo.main() == 1
+    assert "the demo stopped: kubectl apply" in capsys.readouterr().err
+
+
 def test_an_error_of_kubectl_ends_it_in_one_line(
     demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

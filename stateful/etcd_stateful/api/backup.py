@@ -9,7 +9,13 @@ from typing import Any, Final, Literal, get_args
 
 from etcd_stateful import naming
 from etcd_stateful.api.hosts import host_problem
-from etcd_stateful.api.reading import Reader, RefusedObject, check_labels, spec_of
+from etcd_stateful.api.reading import (
+    Reader,
+    RefusedObject,
+    check_annotations,
+    check_labels,
+    spec_of,
+)
 from etcd_stateful.api.stores import MANIFEST, VOLUME, Store, file_name_problem, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
@@ -187,9 +193,10 @@ def _policy(reader: Reader) -> Policy:
 
 
 def _pod(reader: Reader) -> JobPod:
-    labels = reader.texts("labels")
+    labels, annotations = reader.texts("labels"), reader.texts("annotations")
     check_labels(reader, labels)
-    return replace(read_job_pod(reader), labels=labels, annotations=reader.texts("annotations"))
+    check_annotations(reader, annotations)
+    return replace(read_job_pod(reader), labels=labels, annotations=annotations)
 
 
 def read_job_pod(reader: Reader) -> JobPod:

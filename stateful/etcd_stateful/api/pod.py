@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etcd_stateful import naming
 from etcd_stateful.api.affinity import read_affinity
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX
-from etcd_stateful.api.reading import Problem, Reader, check_labels
+from etcd_stateful.api.reading import Problem, Reader, check_annotations, check_labels
 
 _DOMAIN: Final = re.compile(r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?")
 
@@ -71,7 +70,7 @@ def read_pod(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPoli
     _check_claim(pod.object("persistentVolumeClaimSpec"))
     labels, annotations = pod.texts("labels"), pod.texts("annotations")
     check_labels(pod, labels)
-    _check_annotations(pod, annotations)
+    check_annotations(pod, annotations, "etcd.version")
     return PodPolicy(
         labels=labels,
         annotations=annotations,
@@ -97,13 +96,6 @@ def _check_claim(claim: Reader) -> None:
     for key in ("dataSource", "dataSourceRef", "volumeName"):
         if claim.has(key):
             claim.problem(key, "cannot be set: members need empty volumes of their own; remove it")
-
-
-def _check_annotations(pod: Reader, annotations: Mapping[str, str]) -> None:
-    for key in annotations:
-        if key == "etcd.version" or key.startswith(naming.GROUP):
-            words = "is an annotation that the operator sets; choose another"
-            pod.problem(f"annotations[{key[:60]}]", words)
 
 
 def ignored_in_pod(pod: Reader) -> tuple[Problem, ...]:

@@ -158,6 +158,14 @@ def check_labels(reader: Reader, labels: Iterable[str]) -> None:
             reader.problem(f"labels[{key[:60]}]", words)
 
 
+def check_annotations(reader: Reader, annotations: Iterable[str], *others: str) -> None:
+    """A user's annotations of pods must not be this operator's own, nor one of `others`."""
+    for key in annotations:
+        if key in others or key.startswith(naming.GROUP):
+            words = "is an annotation that the operator sets; choose another"
+            reader.problem(f"annotations[{key[:60]}]", words)
+
+
 def is_object_name(text: str) -> bool:
     """Whether the text is a DNS subdomain (RFC 1123), the form of most kinds' names."""
     return len(text) <= _LONGEST_NAME and _OBJECT_NAME.fullmatch(text) is not None

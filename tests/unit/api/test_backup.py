@@ -229,6 +229,15 @@ def test_a_label_of_the_operator_is_not_copied() -> None:
     assert "spec.pod.labels[app]" in refusal(pod={"labels": {"app": "etcd"}})
 
 
+def test_an_annotation_hid_the_pods_of_a_backup_from_the_operator() -> None:
+    """By it they counted as those of an EtcdRestore, and not as the cluster's: a file was deleted
+    while a Job still wrote it, and a member was defragmented during its backup."""
+    for name in ("restore", "backup"):
+        key = f"etcd.database.coreos.com/{name}"
+        assert f"spec.pod.annotations[{key}]" in refusal(pod={"annotations": {key: "a"}})
+    assert parse_backup(body(pod={"annotations": {"etcd.version": "a"}})).pod.annotations
+
+
 def test_a_store_is_the_same_in_the_job() -> None:
     store = Store("S3", "b", "k", "s", "http://e:1", path_style=True, checksum="SHA256")
 

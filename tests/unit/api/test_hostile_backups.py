@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup_controllers.cron import calendar_of
+from etcd_operator.kube.api import PODS
+from etcd_operator.kube.store import Owner, owners_of
 from etcd_stateful.api.backup import EtcdBackup, parse_backup, split_endpoint
 from etcd_stateful.api.reading import RefusedObject
 from etcd_stateful.api.restore import parse_restore
@@ -190,10 +192,16 @@ def check_job(job: Json) -> None:
     assert metadata["labels"].items() <= job["spec"]["template"]["metadata"]["labels"].items()
     assert pod["automountServiceAccountToken"] is False
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "nodeName", "hostAliases"}
+    assert owners(job["spec"]["template"]["metadata"]) == owners(metadata), "it hides its pods"
     for volume in pod.get("volumes", ()):
         check_volume(volume)
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
         check_container(container)
+
+
+def owners(metadata: Json) -> tuple[Owner, ...]:
+    """Who is told of an object with these labels and annotations, and finds it in the store."""
+    return owners_of(PODS, {"metadata": metadata | {"namespace": "ns"}})
 
 
 def check_volume(volume: Json) -> None:

@@ -42,6 +42,9 @@ LONGEST_NAME: Final = 52
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _NOT_IN_PODS: Final = frozenset({"persistentVolumeClaimSpec", "busyboxImage"})
+_SAYS_MORE: Final = frozenset({"emptyDir", "affinity"})
+"""An empty object in these differs from none: without `affinity` there are rules by default."""
+
 _MAPS_OF_TEXT: Final = frozenset({"labels", "annotations", "nodeSelector"})
 """In these an empty text is a value, as in `node-role.kubernetes.io/etcd: ""`."""
 
@@ -255,7 +258,7 @@ def _spec_hash(spec: Mapping[str, Any]) -> str:
 
 
 def _without_empties(value: Any) -> Any:
-    """The value without empty fields, which change nothing in a pod. An empty `emptyDir` does."""
+    """The value without empty fields, which change nothing in a pod, except for a few."""
     if not isinstance(value, Mapping):
         return value
     pruned = {
@@ -263,7 +266,11 @@ def _without_empties(value: Any) -> Any:
         for key, inner in value.items()
     }
     empty: tuple[Any, ...] = (None, "", [], {})
-    return {key: inner for key, inner in pruned.items() if inner not in empty or key == "emptyDir"}
+    return {
+        key: inner
+        for key, inner in pruned.items()
+        if inner not in empty or (inner == {} and key in _SAYS_MORE)
+    }
 
 
 def _check_name(name: str, spec: Reader) -> None:

@@ -294,6 +294,15 @@ class TestSpecHash:
         assert self.of(pod=chosen) != self.of()
         assert self.of(pod={field: {}}) == self.of()
 
+    def test_an_empty_affinity_was_no_change(self) -> None:
+        """It replaces the rules that apply without one, such as those of `antiAffinity`."""
+        apart = {"antiAffinity": True}
+        free = apart | {"affinity": {}}
+
+        assert self.of(pod=free) != self.of(pod=apart)
+        assert self.of(pod=apart | {"affinity": {"podAffinity": {}}}) == self.of(pod=free)
+        assert self.of(pod=apart | {"affinity": None}) == self.of(pod=apart)
+
     def test_the_order_of_keys_does_not_matter(self) -> None:
         one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
 

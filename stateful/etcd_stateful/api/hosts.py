@@ -21,7 +21,10 @@ _NETWORKS: Final = {
     ipaddress.ip_network("::/128"): _POD,
     ipaddress.ip_network("169.254.0.0/16"): _NODE,
     ipaddress.ip_network("fe80::/10"): _NODE,
+    # The metadata services of AWS, Google and Oracle by IPv6.
     ipaddress.ip_network("fd00:ec2::/32"): _NODE,
+    ipaddress.ip_network("fd20:ce::254/128"): _NODE,
+    ipaddress.ip_network("fd00:c1::a9fe:a9fe/128"): _NODE,
     # Alibaba's metadata service, and the host of Azure's virtual machines.
     ipaddress.ip_network("100.100.100.200/32"): _NODE,
     ipaddress.ip_network("168.63.129.16/32"): _NODE,
@@ -31,7 +34,7 @@ _NAMES: Final = (
     # The first three are in the file /etc/hosts of every pod.
     (re.compile(r"localhost|ip6-localhost|ip6-loopback|.*\.localhost"), _POD),
     (re.compile(r"kubernetes(\.default(\.svc(\..*)?)?)?"), _API_SERVER),
-    (re.compile(r"metadata\.google\.internal"), _NODE),
+    (re.compile(r"metadata\.(google\.internal|goog)"), _NODE),
 )
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 

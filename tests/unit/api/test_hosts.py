@@ -25,7 +25,7 @@ POD = [
 ]  # fmt: skip
 NODE = [
     "169.254.169.254", "[fe80::1]", "[FEBF::1]", "[fd00:ec2::254]", "metadata.google.internal",
-    "100.100.100.200", "168.63.129.16",
+    "100.100.100.200", "168.63.129.16", "metadata.goog", "[fd20:ce::254]", "[fd00:c1::a9fe:a9fe]",
 ]  # fmt: skip
 API_SERVER = [
     "kubernetes", "kubernetes.default", "kubernetes.default.svc", "KUBERNETES.default.svc.",
@@ -103,7 +103,8 @@ def patterns(schema: Any) -> Iterator[tuple[str, re.Pattern[str]]]:
 
 def test_the_api_server_refuses_them_too_but_for_unusual_forms() -> None:
     """The other forms are left to the parser, which no pattern can replace."""
-    left = {"[fd00:ec2::254]", "0X7F.0.0.1", "0177.0.0.1", "127.0.0.0x1", "[::7f00:1]"}
+    left = {"[fd00:ec2::254]", "[fd20:ce::254]", "[fd00:c1::a9fe:a9fe]"}
+    left |= {"0X7F.0.0.1", "0177.0.0.1", "127.0.0.0x1", "[::7f00:1]"}
     files = sorted(CRDS.glob("*.yaml"))
     found = [one for file in files for one in patterns(yaml.safe_load(file.read_text()))]
     assert len(found) == 10

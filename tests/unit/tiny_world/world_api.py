@@ -121,9 +121,10 @@ def with_defaults(manifest: Json) -> Json:
 
 def _without_empty(value: Any) -> Any:
     """Drops empty text, lists and maps, which are not stored. Zero and false are kept, as where Go
-    has a pointer."""
+    has a pointer, and so is an empty text in a map of texts."""
     if isinstance(value, dict):
-        kept = {key: _without_empty(one) for key, one in value.items()}
+        of_text = ("labels", "annotations", "nodeSelector", "matchLabels")
+        kept = {key: one if key in of_text else _without_empty(one) for key, one in value.items()}
         meant = ("emptyDir", "labelSelector", "namespaceSelector", "podSelector")
         return {
             key: one for key, one in kept.items() if key in meant or one not in ("", [], {}, None)

@@ -75,8 +75,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        "return taken or (CERTIFICATE, need.secret) in seen.put_off",
-        "return (CERTIFICATE, need.secret) in seen.put_off",
+        "return taken or bool(failed and failed.is_of(now))",
+        "return bool(failed and failed.is_of(now))",
         "the certificate of applications is written for ever into a Secret of another",
     ),
     Mutant(

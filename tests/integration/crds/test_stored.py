@@ -27,9 +27,13 @@ NAMES = ("has.dots", "of-a-client", f"long-{'x' * 60}")
 
 S3 = {"path": "mybucket/k"}
 RESTORE = {"etcdCluster": {"name": "another"}, "backupStorageType": "S3", "s3": S3}
+UNSIZED = {"size": 3, "pod": {"persistentVolumeClaimSpec": {"storageClassName": "fast"}}}
+"""Its claims were never created, but it is stored."""
+
 OBJECTS = [
     *(pytest.param("EtcdCluster", name, {"size": 3}, id=name[:12]) for name in NAMES),
     pytest.param("EtcdRestore", "a", RESTORE, id="restore of another"),
+    pytest.param("EtcdCluster", "unsized", UNSIZED, id="claims without a size"),
 ]
 
 
@@ -115,7 +119,7 @@ def stored(api: client.ApiClient, crds: dict[str, dict[str, Any]]) -> Iterator[S
 
 
 @pytest.mark.parametrize(("kind", "name", "spec"), OBJECTS)
-def test_an_object_with_a_name_that_is_refused_by_now_could_neither_be_told_nor_deleted(
+def test_an_object_that_is_refused_by_now_could_neither_be_told_nor_deleted(
     stored: Stored, kind: str, name: str, spec: dict[str, Any]
 ) -> None:
     told = stored.tell(kind, name)

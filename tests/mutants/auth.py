@@ -9,9 +9,15 @@ from mutants.mutant import Mutant
 MUTANTS: Final = [
     Mutant(
         "membership/upkeep/authentication.py",
-        "    if view.enabled or not is_arranged(auth, view) or ",
-        "    if view.enabled or ",
+        "    return is_arranged(auth, view)\n",
+        "    return True\n",
         "authentication is on before its users are there",
+    ),
+    Mutant(
+        "membership/upkeep/authentication.py",
+        "    if recorded(seen).accounts.on and ROOT in view.users:\n",
+        "    if False:\n",
+        "authentication stays off for one user whose Secret is missing",
     ),
     Mutant(
         "membership/upkeep/authentication.py",

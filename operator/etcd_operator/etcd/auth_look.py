@@ -1,7 +1,7 @@
 """Looks at etcd's users and roles, with one call while their revision says that they are unchanged.
 
-Passwords are tried only once all else is as declared, and again only if one of them or the revision
-has changed: a try costs etcd a tenth of a second, by design.
+Passwords are tried only once all else is as declared, as far as it can be, and again only if one of
+them or the revision has changed: a try costs etcd a tenth of a second, by design.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def _look(
         return last
     view = await _view(accounts, at, status.enabled, names)
     auth = base.cluster.auth
-    if auth is not None and status.enabled and authentication.is_arranged(auth, view):
+    if auth is not None and status.enabled and authentication.is_carried_out(auth, view, passwords):
         tried = [user.name for user in auth.users if user.name in passwords]
         said = {user: await accounts.try_password(at, user, passwords[user]) for user in tried}
         view = replace(

@@ -92,6 +92,18 @@ async def test_a_password_follows_its_secret(on):
     assert "PasswordChanged" in on.events.reasons()
 
 
+async def test_no_password_followed_its_secret_while_that_of_a_new_user_was_missing(on):
+    new = {"name": "new", "secret": {"name": "new"}, "roles": ["web"]}
+    on.declare(TLS=MANAGED, auth={**AUTH, "users": [*AUTH["users"], new]})
+    put_password(on, "web", "web-secret-2", "pw")
+    for _ in range(20):
+        await on.once()
+        on.clock.now += 10
+
+    assert on.accounts.passwords == {"root": "root-secret-1", "web": "web-secret-2"}
+    assert on.condition("Blocked")["reason"] == "AuthSecretUnusable"
+
+
 async def test_at_rest_no_secret_is_read_until_it_changes(on):
     on.marks = {}
     await on.run()

@@ -36,6 +36,7 @@ AUTH = {
     "roles": [WEB],
     "users": [{"name": "web", "secret": {"name": "web"}, "roles": ["web"]}],
 }
+NEW = {"name": "new", "secret": {"name": "new"}, "roles": ["web"]}
 ALL_OF_WEB = Permission("ReadWrite", b"/web/", b"/web0")
 
 
@@ -66,7 +67,7 @@ class AuthWorld(World):
             # Every user may list the members, but do no more (seen on 3.5 to 3.7).
             return replace(seen, auth=None)
         view = self.accounts.view()
-        if auth and view.enabled and authentication.is_arranged(auth, view):
+        if auth and view.enabled and authentication.is_carried_out(auth, view, self.secrets):
             tried = {user.name for user in auth.users} & self.secrets.keys()
             view = self.accounts.view({name: self.secrets[name] for name in tried})
         return replace(seen, auth=view)
@@ -369,6 +370,41 @@ class TestHeld:
         assert on.accounts.enabled
         assert isinstance(step, Hold)
         assert on.accounts.passwords["web"] == "w1"
+
+    def test_passwords_of_others_were_not_set_while_the_secret_of_one_new_user_was_missing(
+        self, on
+    ) -> None:
+        on.declare(users=[*AUTH["users"], NEW])
+        on.problems = {"new": "Secret new does not exist"}
+        on.secrets |= {"root": "r2", "web": "w2"}
+        step = drive(on, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthSecretUnusable"
+        assert on.accounts.passwords == {"root": "r2", "web": "w2"}
+
+    def test_turned_off_by_hand_it_stayed_off_while_the_secret_of_one_new_user_was_missing(
+        self, on
+    ) -> None:
+        """Everybody could read and write all keys until the Secret was there."""
+        on.declare(users=[*AUTH["users"], NEW])
+        on.problems = {"new": "Secret new does not exist"}
+        on.accounts.enabled = False
+        step = drive(on, idle=2)
+
+        assert isinstance(step, Hold)
+        assert on.accounts.enabled
+        assert "new" not in on.accounts.passwords
+
+    def test_it_stays_off_without_a_root_that_can_be_created(self, on) -> None:
+        """etcd would refuse to turn it on."""
+        on.accounts.enabled = False
+        on.accounts.do(DeleteUser("root"))
+        del on.secrets["root"]
+        on.problems = {"root": "Secret root does not exist"}
+
+        assert isinstance(drive(on, idle=2), Hold)
+        assert not on.accounts.enabled
 
     def test_a_user_without_a_password_is_named_and_the_others_are_updated(self, on) -> None:
         on.accounts.passwordless = {"web"}

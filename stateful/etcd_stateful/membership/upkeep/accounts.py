@@ -20,7 +20,7 @@ class AuthView:
     roles: Mapping[str, frozenset[Permission]]
     refused: frozenset[str] = frozenset()
     """Users whose password is not the one in their Secret. Tested only while authentication is on
-    and everything else is as declared."""
+    and everything else is as declared, as far as it can be."""
 
     passwordless: frozenset[str] = frozenset()
     """Users that were created without a password. etcd never lets them have one; trying to set it

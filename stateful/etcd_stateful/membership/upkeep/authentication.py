@@ -15,7 +15,7 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -72,6 +72,15 @@ def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:
 def is_arranged(auth: Auth, view: AuthView) -> bool:
     """Whether all declared users, roles and permissions exist; passwords aside."""
     return next(_differences(auth, view), None) is None
+
+
+def is_carried_out(auth: Auth, view: AuthView, usable: Container[str]) -> bool:
+    """The same, but for users that cannot be created yet.
+
+    Args:
+        usable: users whose password can be used.
+    """
+    return next(_possible(auth, view, usable), None) is None
 
 
 def denied(seen: Observation) -> Hold | None:
@@ -247,13 +256,18 @@ def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
 
 
 def _apply(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
+    found = next(_possible(auth, view, _usable(seen)), None)
+    return _ask(seen, *found) if found else None
+
+
+def _possible(auth: Auth, view: AuthView, usable: Container[str]) -> Iterator[tuple[Change, str]]:
+    """The changes that need no password which cannot be used."""
     for change, words in _differences(auth, view):
-        if isinstance(change, AddUser) and not _has_password(seen, change.user):
+        if isinstance(change, AddUser) and change.user not in usable:
             continue
         if isinstance(change, GrantRole) and change.user not in view.users:
             continue
-        return _ask(seen, change, words)
-    return None
+        yield change, words
 
 
 def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
@@ -294,12 +308,20 @@ def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
 
 
 def _turn_on(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    if view.enabled or not is_arranged(auth, view) or _is_unknown_root(seen, view):
+    if view.enabled or not _may_be_on(seen, auth, view) or _is_unknown_root(seen, view):
         return None
     words = "all users and roles exist: authentication is turned on"
     if recorded(seen).accounts.on:
         words = "authentication was turned off, but spec.auth declares it: it is turned on again"
     return _ask(seen, Enable(), words)
+
+
+def _may_be_on(seen: Observation, auth: Auth, view: AuthView) -> bool:
+    """Whether everything declared exists. Once authentication has been on, it does not wait for a
+    user that cannot be created: meanwhile everybody could read and write all keys."""
+    if recorded(seen).accounts.on and ROOT in view.users:
+        return is_carried_out(auth, view, _usable(seen))
+    return is_arranged(auth, view)
 
 
 def _passwords(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
@@ -313,7 +335,12 @@ def _passwords(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
 
 
 def _has_password(seen: Observation, user: str) -> bool:
-    return seen.passwords.get(user) == ""
+    return user in _usable(seen)
+
+
+def _usable(seen: Observation) -> frozenset[str]:
+    """Users whose password can be used."""
+    return frozenset(user for user, problem in seen.passwords.items() if not problem)
 
 
 def _delete_undeclared(seen: Observation, view: AuthView) -> Step | None:

@@ -225,6 +225,7 @@ class CertificateLook:
             written=_written(raw),
             stage=examined.stage,
             generation=examined.generation,
+            successors_problem=checking.successors_problem_at(examined, now),
         )
 
     def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
+from etcd_operator.credentials.signers import Unusable, check_signer, signers_of
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.certificates import (
     GENERATION_FILE,
@@ -39,9 +40,6 @@ MANY_NAMES = 3
 
 SMALLEST_RSA = 1024
 LARGEST_RSA = 4096
-LARGEST_RSA_OF_AUTHORITY = 8192
-"""Go's TLS verifies no signature with a larger key."""
-
 KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} to {LARGEST_RSA} bits"
 
 # A check runs in the event loop and would hold up every cluster. So anything that could take long
@@ -51,10 +49,6 @@ MOST_INTERMEDIATES = 10
 MOST_AUTHORITIES = 200
 LONGEST_KEY = 16 * 1024
 """Bytes of a private key in PEM form."""
-
-
-class Unusable(ValueError):
-    """Why the certificate cannot be used. The message begins with the key of the Secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +79,8 @@ class Examined:
     kept: tuple[tuple[str, ...], ...] = ()
     stage: Stage = ""
     generation: int = 1
+    successor: tuple[Validity, ...] = ()
+    """Of the successor of an authority, if there is one."""
     """As in `observed.certificates.Certificate`."""
 
     @property
@@ -110,9 +106,17 @@ def with_authority_of(need: CertificateSpec, other: CertificateSpec) -> Certific
 
 def problem_at(examined: Examined, now: float) -> str:
     """What is wrong with it at that time; empty if it is good."""
-    if examined.problem:
-        return examined.problem
-    for one in (examined.certificate, *examined.above):
+    return examined.problem or _untimely((examined.certificate, *examined.above), now)
+
+
+def successors_problem_at(examined: Examined, now: float) -> str:
+    """Why the successor of this authority could not sign at that time; empty if it could, or there
+    is none."""
+    return _untimely(examined.successor, now)
+
+
+def _untimely(every: Sequence[Validity], now: float) -> str:
+    for one in every:
         if now >= one.ends:
             return f"{one.key} expired on {rfc3339(one.ends)}"
         if now < one.begins:
@@ -135,11 +139,11 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     authorities = _certificates(need.files.authority, data)
     _check_number(need.files.certificate, "intermediates", chain, MOST_INTERMEDIATES)
     _check_number(need.files.authority, "authorities", authorities, MOST_AUTHORITIES)
-    above = [leaf] if need.role == "authority" else _above(need, leaf, chain, authorities)
+    above = [leaf] if need.role == "authority" else signers_of(need, leaf, chain, authorities)
     between = [f"an intermediate in {need.files.certificate}"] * (len(above) - 1)
     names = [*between, need.files.authority]
     for below, (name, one) in enumerate(zip(names, above, strict=True)):
-        _check_signer(name, one, below)
+        check_signer(name, one, below)
         _check_usages(need, name, one)
     _check_usages(need, need.files.certificate, leaf)
     _check_names(need, leaf)
@@ -165,6 +169,8 @@ def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Exam
         following = replace(need, files=SUCCESSOR_FILES)
         successor, *_ = _certificates(SUCCESSOR_FILES.certificate, data)
         _check_key(following, data, successor)
+        check_signer(SUCCESSOR_FILES.certificate, successor, 0)
+        found = replace(found, successor=(_validity(SUCCESSOR_FILES.certificate, successor),))
     if PREDECESSOR_FILE in data:
         _certificates(PREDECESSOR_FILE, data)
     try:
@@ -260,73 +266,6 @@ def _public(key: object) -> bytes:
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     encoded: bytes = key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
     return encoded
-
-
-def _above(
-    need: CertificateSpec,
-    leaf: x509.Certificate,
-    chain: Sequence[x509.Certificate],
-    authorities: Sequence[x509.Certificate],
-) -> list[x509.Certificate]:
-    """The signers of the leaf, through the intermediates that follow it, up to an authority."""
-    path = [leaf]
-    for _ in range(len(chain) + 1):
-        if found := _signer(path[-1], authorities):
-            return [*path[1:], found]
-        if (link := _signer(path[-1], chain)) is None:
-            break
-        path.append(link)
-    files = need.files
-    raise Unusable(f"{files.authority} has not signed {files.certificate}")
-
-
-def _signer(
-    certificate: x509.Certificate, among: Sequence[x509.Certificate]
-) -> x509.Certificate | None:
-    """The signer that is valid for the longest. If an authority was renewed with the same key, its
-    old certificate may be beside the new one, and handshakes accept either."""
-    found = (one for one in among if _has_signed(one, certificate))
-    return max(found, key=lambda one: one.not_valid_after_utc, default=None)
-
-
-def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
-    try:
-        if not _may_be_an_authoritys(authority.public_key()):
-            return False
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
-
-
-def _may_be_an_authoritys(key: object) -> bool:
-    """Whether Go's TLS, and so etcd, verifies signatures with such a key."""
-    if isinstance(key, rsa.RSAPublicKey):
-        return key.key_size <= LARGEST_RSA_OF_AUTHORITY
-    return isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey)
-
-
-def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
-    """Raises Unusable if it may not sign what it has signed.
-
-    Args:
-        below: how many authorities are between it and the leaf.
-    """
-    extensions = certificate.extensions
-    try:
-        basic = extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound:
-        basic = x509.BasicConstraints(ca=False, path_length=None)
-    if not basic.ca:
-        raise Unusable(f"{name} is not the certificate of an authority")
-    if basic.path_length is not None and basic.path_length < below:
-        raise Unusable(f"{name} may not sign other authorities, by its path length")
-    try:
-        usage = extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return  # then it is good for all
-    if not usage.key_cert_sign:
-        raise Unusable(f"{name} lacks the key usage keyCertSign")
 
 
 def _check_usages(need: CertificateSpec, name: str, certificate: x509.Certificate) -> None:

@@ -48,6 +48,9 @@ class Certificate:
     """For an authority: how far its rotation is."""
     generation: int = 1
     """For an authority: its number, starting at 1."""
+    successors_problem: str = ""
+    """For an authority: why its successor could not sign now; empty if it could, or there is
+    none."""
 
 
 @dataclass(frozen=True, slots=True)

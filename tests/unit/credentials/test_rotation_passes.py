@@ -376,3 +376,22 @@ async def test_a_number_for_a_link_without_an_authority_is_reported():
         "spec.TLS.rotation.client: has no effect: spec.TLS does not ask for managed certificates "
         "on this link"
     )
+
+
+async def test_a_successor_of_a_clock_that_was_ahead_took_over_and_nothing_could_be_signed():
+    """The authority was not valid for as long as the clock had been ahead, and the key of the one
+    before was gone (`AuthorityLost`)."""
+    bench = await settled(1)
+    bench.clock.now += 400 * 86400
+    wish(bench, **ROTATED)
+    await until(bench, "next-ca.crt")
+    early = authority(bench, key="next-ca.crt")
+    bench.clock.now -= 400 * 86400
+    bench.begin_process()  # on another node
+
+    await until(bench, "old-ca.crt")
+
+    assert authority(bench).not_valid_before_utc.timestamp() < bench.clock.now
+    assert authority(bench) != early
+    await through(bench)
+    is_done(bench)

@@ -197,6 +197,9 @@ def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
     if link.authority.stage == "swapped":
         words = "is no longer trusted: its successor has signed all certificates"
         return _rotate(link, "end", now, f"the previous authority of Secret {secret} {words}")
+    if why := link.authority.successors_problem:  # it was made while a clock was wrong
+        words = f"the authority in Secret {secret} gets another successor: {why}"
+        return _rotate(link, "begin", _following(seen, link), words)
     words = f"the successor in Secret {secret} signs from now on: every member trusts it"
     return _rotate(link, "take over", _following(seen, link), words)
 

@@ -1,0 +1,85 @@
+"""Who has signed a certificate, and whether Go's TLS, and so etcd, would accept that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from etcd_stateful.certificates import CertificateSpec
+
+LARGEST_RSA_OF_AUTHORITY = 8192
+"""Go's TLS verifies no signature with a larger key."""
+
+
+class Unusable(ValueError):
+    """Why the certificate cannot be used. The message begins with the key of the Secret."""
+
+
+def signers_of(
+    need: CertificateSpec,
+    leaf: x509.Certificate,
+    chain: Sequence[x509.Certificate],
+    authorities: Sequence[x509.Certificate],
+) -> list[x509.Certificate]:
+    """The signers of the leaf, through the intermediates that follow it, up to an authority."""
+    path = [leaf]
+    for _ in range(len(chain) + 1):
+        if found := _signer(path[-1], authorities):
+            return [*path[1:], found]
+        if (link := _signer(path[-1], chain)) is None:
+            break
+        path.append(link)
+    files = need.files
+    raise Unusable(f"{files.authority} has not signed {files.certificate}")
+
+
+def _signer(
+    certificate: x509.Certificate, among: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
+    """The signer that is valid for the longest. If an authority was renewed with the same key, its
+    old certificate may be beside the new one, and handshakes accept either."""
+    found = (one for one in among if _has_signed(one, certificate))
+    return max(found, key=lambda one: one.not_valid_after_utc, default=None)
+
+
+def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        if not _may_be_an_authoritys(authority.public_key()):
+            return False
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _may_be_an_authoritys(key: object) -> bool:
+    """Whether Go's TLS, and so etcd, verifies signatures with such a key."""
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size <= LARGEST_RSA_OF_AUTHORITY
+    return isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey)
+
+
+def check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
+    """Raises Unusable if it may not sign what it has signed.
+
+    Args:
+        below: how many authorities are between it and the leaf.
+    """
+    extensions = certificate.extensions
+    try:
+        basic = extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        basic = x509.BasicConstraints(ca=False, path_length=None)
+    if not basic.ca:
+        raise Unusable(f"{name} is not the certificate of an authority")
+    if basic.path_length is not None and basic.path_length < below:
+        raise Unusable(f"{name} may not sign other authorities, by its path length")
+    try:
+        usage = extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return  # then it is good for all
+    if not usage.key_cert_sign:
+        raise Unusable(f"{name} lacks the key usage keyCertSign")

@@ -20,11 +20,18 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
-from etcd_operator.credentials.signers import Unusable, check_signer, signers_of
+from etcd_operator.credentials.signers import (
+    Unusable,
+    check_bundle,
+    check_signer,
+    signers_of,
+)
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.certificates import (
     GENERATION_FILE,
+    PEER_FILES,
     PREDECESSOR_FILE,
+    SERVER_FILES,
     SUCCESSOR_FILES,
     USUAL_DOMAIN,
     CertificateSpec,
@@ -139,6 +146,8 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     authorities = _certificates(need.files.authority, data)
     _check_number(need.files.certificate, "intermediates", chain, MOST_INTERMEDIATES)
     _check_number(need.files.authority, "authorities", authorities, MOST_AUTHORITIES)
+    if need.files in (PEER_FILES, SERVER_FILES):
+        check_bundle(need.files.authority, data[need.files.authority], authorities)
     above = [leaf] if need.role == "authority" else signers_of(need, leaf, chain, authorities)
     between = [f"an intermediate in {need.files.certificate}"] * (len(above) - 1)
     names = [*between, need.files.authority]

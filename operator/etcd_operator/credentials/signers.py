@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cryptography import x509
@@ -12,6 +13,12 @@ from etcd_stateful.certificates import CertificateSpec
 
 LARGEST_RSA_OF_AUTHORITY = 8192
 """Go's TLS verifies no signature with a larger key."""
+
+CURVES = (ec.SECP224R1, ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+"""Go parses no certificate with a key of another curve."""
+
+_BLOCK = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
+_CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 
 
 class Unusable(ValueError):
@@ -59,7 +66,9 @@ def _may_be_an_authoritys(key: object) -> bool:
     """Whether Go's TLS, and so etcd, verifies signatures with such a key."""
     if isinstance(key, rsa.RSAPublicKey):
         return key.key_size <= LARGEST_RSA_OF_AUTHORITY
-    return isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey)
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return isinstance(key.curve, CURVES)
+    return isinstance(key, ed25519.Ed25519PublicKey)
 
 
 def check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
@@ -83,3 +92,20 @@ def check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
         return  # then it is good for all
     if not usage.key_cert_sign:
         raise Unusable(f"{name} lacks the key usage keyCertSign")
+
+
+def check_bundle(name: str, pem: bytes, authorities: Sequence[x509.Certificate]) -> None:
+    """Raises Unusable for a file of authorities with which etcd does not start: it parses each
+    block as a certificate, and ends if it cannot (`NewCertPool` in its `tlsutil`)."""
+    ends = "with which etcd does not start: take that out"
+    for label in _BLOCK.findall(pem):
+        if label not in _CERTIFICATES:
+            raise Unusable(f"{name} also holds {label.decode()}, {ends}")
+    for one in authorities:
+        try:
+            key = one.public_key()
+        except (ValueError, UnsupportedAlgorithm):
+            continue  # Go parses certificates with keys of kinds that it does not know
+        if isinstance(key, ec.EllipticCurvePublicKey) and not isinstance(key.curve, CURVES):
+            kind = key.curve.name
+            raise Unusable(f"{name} holds an authority with a key of kind {kind}, {ends}")

@@ -453,6 +453,28 @@ class TestProvided:
     def test_a_certificate_that_its_authority_may_not_sign_is_refused(self, extension, said):
         assert problem(peer(authority=root(others=[extension]))) == said
 
+    @pytest.mark.parametrize(
+        ("label", "also"),
+        [
+            ("EC PRIVATE KEY", pem_key(ec.generate_private_key(ec.SECP256R1()))),
+            ("X509 CRL", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"),
+            ("TRUSTED CERTIFICATE", GOOD["peer-ca.crt"].replace(b" CERT", b" TRUSTED CERT")),
+        ],
+    )
+    def test_etcd_ended_with_something_else_beside_the_authorities(self, label, also):
+        """It takes each block of that file for a certificate."""
+        data = {**GOOD, "peer-ca.crt": GOOD["peer-ca.crt"] + also}
+        said = f"peer-ca.crt also holds {label}, with which etcd does not start"
+        assert problem(data).startswith(said)
+        assert problem({**GOOD, "peer-ca.crt": b"# ours\n" + GOOD["peer-ca.crt"]}) == ""
+
+    @pytest.mark.parametrize("curve", [ec.BrainpoolP256R1(), ec.SECP256K1()])
+    def test_etcd_ended_with_an_authority_whose_key_it_does_not_know(self, curve):
+        """Even one that has signed nothing."""
+        other = pem(root(key=ec.generate_private_key(curve))[0])
+        said = f"peer-ca.crt holds an authority with a key of kind {curve.name}, with which etcd"
+        assert problem({**GOOD, "peer-ca.crt": GOOD["peer-ca.crt"] + other}).startswith(said)
+
     def test_one_of_several_authorities_is_enough(self):
         data = peer()
         assert problem({**data, "peer-ca.crt": pem(root()[0]) + data["peer-ca.crt"]}) == ""

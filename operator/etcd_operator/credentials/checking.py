@@ -23,6 +23,7 @@ from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.signers import (
     Unusable,
     check_bundle,
+    check_constraints,
     check_signer,
     signers_of,
 )
@@ -153,6 +154,7 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     names = [*between, need.files.authority]
     for below, (name, one) in enumerate(zip(names, above, strict=True)):
         check_signer(name, one, below)
+        check_constraints(name, one, leaf)
         _check_usages(need, name, one)
     _check_usages(need, need.files.certificate, leaf)
     _check_names(need, leaf)

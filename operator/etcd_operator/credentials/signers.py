@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 
@@ -16,6 +17,10 @@ LARGEST_RSA_OF_AUTHORITY = 8192
 
 CURVES = (ec.SECP224R1, ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 """Go parses no certificate with a key of another curve."""
+
+MOST_COMPARISONS = 100_000
+"""Of a certificate's names with the name constraints of a signer. Go compares more, but the check
+would hold up every cluster."""
 
 _BLOCK = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
 _CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
@@ -92,6 +97,37 @@ def check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
         return  # then it is good for all
     if not usage.key_cert_sign:
         raise Unusable(f"{name} lacks the key usage keyCertSign")
+
+
+def check_constraints(name: str, certificate: x509.Certificate, leaf: x509.Certificate) -> None:
+    """Raises Unusable if the signer's name constraints exclude a name of the leaf."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return
+    permitted, excluded = found.permitted_subtrees or (), found.excluded_subtrees or ()
+    if len(names) * (len(permitted) + len(excluded)) > MOST_COMPARISONS:
+        raise Unusable(f"{name} has too many name constraints")
+    for one in names:
+        same = [tree for tree in permitted if isinstance(tree, type(one))]
+        is_permitted = not same or any(_is_within(one, tree) for tree in same)
+        if not is_permitted or any(_is_within(one, tree) for tree in excluded):
+            raise Unusable(f"{name} may not sign for {one.value}, by its name constraints")
+
+
+def _is_within(name: x509.GeneralName, tree: x509.GeneralName) -> bool:
+    match name, tree:
+        case x509.DNSName(value=domain), x509.DNSName(value=ends):
+            domain, ends = domain.lower(), ends.lower()
+            if not ends or domain == ends:
+                return True
+            return domain.endswith(ends if ends.startswith(".") else f".{ends}")
+        case x509.IPAddress(value=address), x509.IPAddress(value=network):
+            nets = (ipaddress.IPv4Network, ipaddress.IPv6Network)
+            return isinstance(network, nets) and address in network
+        case _:
+            return False
 
 
 def check_bundle(name: str, pem: bytes, authorities: Sequence[x509.Certificate]) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import body
 
-from etcd_operator.credentials import signing
+from etcd_operator.credentials import signers, signing
 from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.checking import examine, problem_at
 from etcd_stateful.api.cluster import parse_cluster
@@ -452,6 +452,52 @@ class TestProvided:
     )
     def test_a_certificate_that_its_authority_may_not_sign_is_refused(self, extension, said):
         assert problem(peer(authority=root(others=[extension]))) == said
+
+    @pytest.mark.parametrize("names", [["corp.example"], ["other.svc", "x.c.ns.svc"]])
+    def test_names_that_an_authority_may_not_sign_were_accepted(self, names):
+        """Members that were started with them refused each other."""
+        constraint = x509.NameConstraints([x509.DNSName(one) for one in names], None)
+        said = "peer-ca.crt may not sign for *.c.ns.svc, by its name constraints"
+        assert problem(peer(authority=root(others=[constraint]))) == said
+
+    @pytest.mark.parametrize(
+        ("permitted", "excluded"),
+        [
+            (["svc", "svc.cluster.local"], None),
+            (["ns.svc", "CLUSTER.local"], None),
+            ([".c.ns.svc", ".cluster.local", "c-client.ns.svc"], None),
+            (None, ["corp.example", "vc"]),
+            (["svc", "local"], ["c-client"]),
+        ],
+    )
+    def test_names_within_the_constraints_of_an_authority_are_accepted(self, permitted, excluded):
+        trees = [one and list(map(x509.DNSName, one)) for one in (permitted, excluded)]
+        assert problem(peer(authority=root(others=[x509.NameConstraints(*trees)]))) == ""
+
+    def test_names_that_an_authority_excludes_are_refused(self):
+        for tree, said in (
+            (x509.DNSName("ns.svc"), "*.c.ns.svc"),
+            (x509.IPAddress(ipaddress.ip_network("10.0.0.0/8")), "10.1.2.3"),
+        ):
+            above = root(others=[x509.NameConstraints(None, [tree])])
+            data = peer(authority=above, names=("10.1.2.3", "*.c.ns.svc", "*.c.ns.svc.x"))
+            assert problem(data) == (
+                f"peer-ca.crt may not sign for {said}, by its name constraints"
+            )
+
+    def test_constraints_of_an_intermediate_count_too(self):
+        top = root(name="top")
+        constraint = x509.NameConstraints([x509.DNSName("corp.example")], None)
+        middle = root(name="middle", above=top, others=[constraint])
+        key, crt, _ = signed(authority=middle)
+        data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
+        assert problem(data).startswith("an intermediate in peer.crt may not sign for *.c.ns.svc")
+
+    def test_constraints_that_would_take_long_to_compare_are_refused(self, monkeypatch):
+        monkeypatch.setattr(signers, "MOST_COMPARISONS", 29)
+        many = [x509.DNSName(f"n{one}") for one in range(10)]
+        above = root(others=[x509.NameConstraints(None, many)])
+        assert problem(peer(authority=above)) == "peer-ca.crt has too many name constraints"
 
     @pytest.mark.parametrize(
         ("label", "also"),

@@ -558,6 +558,28 @@ class TestAnotherAuthority:
 
         assert settled.kube.find(SECRETS, name)
 
+    @pytest.mark.parametrize("name", ["a-peer-tls", "a-operator-tls"])
+    async def test_a_certificate_from_before_was_used_though_no_member_trusted_its_authority(
+        self, settled, name
+    ):
+        """The Secret was restored from an old backup. The good certificate beside it was not taken,
+        and members were restarted to trust the old authority, while all refused each other."""
+        before = settled.kube.live(SECRETS, name)["data"]
+        await self.replaced(settled)
+        await a_while(settled, 4 * OVERLAP)
+        await settled.run()
+        pods = settled.kube.calls["delete Pod"]
+        template = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]
+        settled.kube.put(SECRETS, {**settled.kube.live(SECRETS, name), "data": before})
+
+        await a_while(settled, 60)
+
+        new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
+        assert signed(leaf(settled, name), new)
+        assert bundle(settled, name) == [new]
+        assert settled.kube.calls["delete Pod"] == pods
+        assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"] == template
+
     async def test_after_an_absence_certificates_of_an_authority_that_all_trust_were_not_used(
         self, settled
     ):

@@ -17,7 +17,7 @@ nothing else goes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_stateful import certificates as needs
@@ -149,9 +149,25 @@ def _links(seen: Observation) -> Iterator[_Link]:
     peers = tuple(leaf for leaf in leaves if leaf.need.role == "peer")
     clients = tuple(leaf for leaf in leaves if leaf.need.role != "peer")
     if peers and (issuer := seen.cluster.links.peer.issuer):
-        yield _Link("peer", issuer, peers)
+        yield _without_outdated(seen, _Link("peer", issuer, peers))
     if clients and (issuer := seen.cluster.links.client.issuer):
-        yield _Link("client", issuer, clients)
+        yield _without_outdated(seen, _Link("client", issuer, clients))
+
+
+def _without_outdated(seen: Observation, link: _Link) -> _Link:
+    """The link, with a problem for each certificate whose authority not all running members trust,
+    if they trust that of the issued one: its Secret was put back from an old copy."""
+
+    def judged(leaf: _Leaf) -> _Leaf:
+        used, good = leaf.sound, leaf.good
+        if used is None or good is None or used.authority == good.authority:
+            return leaf
+        if _is_trusted(seen, link, used) or not _is_trusted(seen, link, good):
+            return leaf
+        words = "running members do not trust the authority that signed it"
+        return replace(leaf, used=replace(used, problem=words))
+
+    return replace(link, leaves=tuple(map(judged, link.leaves)))
 
 
 def _leaves(seen: Observation) -> list[_Leaf]:
@@ -304,11 +320,11 @@ def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
     return good if known and (begun or _waited(seen, beside=good.authority)) else used
 
 
-def _is_trusted(seen: Observation, link: _Link, good: Certificate) -> bool:
-    """Whether running members trust the issued certificate, which replaces a lost or expired one.
-    What is beside an expired one still tells what they were started to trust."""
+def _is_trusted(seen: Observation, link: _Link, one: Certificate) -> bool:
+    """Whether running members trust the authority of this certificate. What is beside an expired
+    one still tells what they were started to trust."""
     sets = [link.signers, *(leaf.used.trusts for leaf in link.leaves if leaf.used)]
-    return trusted.is_trusted_by_all(seen, link.name, good.authority, sets)
+    return trusted.is_trusted_by_all(seen, link.name, one.authority, sets)
 
 
 def _untrusted(seen: Observation, links: list[_Link]) -> Hold | None:

@@ -267,6 +267,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     # rendered from the record.
     _predecessors,
     tls_switch.correct_record,
+    tls_switch.take_back,
     upgrade.correct_record,
     # Secrets that pods mount, before the pods.
     _Edits(rotation.advance),

@@ -991,6 +991,31 @@ class TestSecretThatCannotBeChanged:
         assert "a-peer-ca" in settled.condition("Progressing")["message"]
 
 
+async def test_tls_that_could_not_be_turned_on_could_not_be_turned_off_again_either(bench):
+    """A quota let no Secret be created. So nothing else was done for the cluster either."""
+    bench.declare(size=3, TLS=PLAINTEXT)
+    await bench.run()
+    await bench.run()
+    create = bench.kube.create
+
+    async def refuse(resource, manifest):
+        if resource == SECRETS:
+            raise Rejected("exceeded quota: secrets", status=403)
+        return await create(resource, manifest)
+
+    bench.kube.create = refuse
+    bench.declare(size=3, TLS=MANAGED)
+    await a_moment(bench)
+    assert bench.condition("Progressing")["reason"] == "StepFailed"
+
+    bench.declare(size=4, TLS=PLAINTEXT)
+    await a_moment(bench)
+
+    assert len(bench.etcd.listed) == 4
+    assert bench.condition("Progressing")["reason"] == "AsDeclared"
+    assert bench.condition("ChangingTLS") is None
+
+
 async def test_an_authority_replaced_after_the_decision_signed_certificates_nobody_trusted(bench):
     declare(bench)
     await bench.run()

@@ -482,8 +482,8 @@ class TestConditionsForASwitch:
             world.apply(decide(with_secret(world.observe(), "p", "peer")))
             if world.record.links != NO_TLS:
                 break
+        world.apply(decide(world.observe()))  # the template follows
         world.edit(TLS=OFF)
-        world.apply(decide(world.observe()))
         step = decide(world.observe())
         assert isinstance(step, WriteBootstrap)
         assert step.record.links == NO_TLS

@@ -69,6 +69,16 @@ def towards_plaintext(seen: Observation) -> Step | None:
     return _write(seen, _next(seen, back=True)) if _may_change(seen) else None
 
 
+def take_back(seen: Observation) -> Step | None:
+    """Takes a step towards TLS back before the template or any pod follows it. Asked before the
+    certificates that the step needs: that they cannot be written may be why it is taken back."""
+    live = links.rendered(seen.stateful_set) if seen.stateful_set else None
+    step = towards_plaintext(seen)
+    if live is None or not isinstance(step, WriteBootstrap) or step.record.links != live:
+        return None
+    return step if all(pod.levels == live.levels for pod in seen.pods) else None
+
+
 def update_peer_urls(seen: Observation) -> Step | None:
     """Updates the members' peer URLs to the schemes they need now. Asked when all members serve."""
     if not _may_change(seen) or seen.etcd is None or roster.learner(seen):

@@ -537,6 +537,35 @@ class TestAtRest:
         assert "until those expire" not in told
         assert "cannot be replaced: Secret a-server-tls (server.crt expired on" in told
 
+    async def test_of_an_expired_authority_it_said_to_restore_the_content_of_its_secret(
+        self, settled
+    ):
+        settled.clock.now += 3651 * DAY
+        await a_while(settled)
+        told = settled.condition("Blocked")
+        assert told["reason"] == "AuthorityLost"
+        assert "ca.crt expired on" in told["message"]
+        assert "Restore the Secret" not in told["message"]
+        assert "delete all pods of the cluster" in told["message"]
+
+        for pod in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(pod)
+        for _ in range(10):
+            await settled.once()
+        for name in ("a-peer-ca", "a-client-ca"):
+            made = x509.load_pem_x509_certificate(data(settled, name)["ca.crt"])
+            assert made.not_valid_after_utc.timestamp() > settled.clock.now
+
+    async def test_all_pods_were_to_be_deleted_for_a_new_authority_though_their_data_would_go(
+        self, bench
+    ):
+        bench.declare(size=3, TLS=MANAGED, pod={"emptyDir": {}})
+        await bench.run()
+        bench.clock.now += 3651 * DAY
+        await a_while(bench)
+        told = bench.condition("Blocked")["message"]
+        assert "restore a backup into a new cluster. Do not delete the pods" in told
+
     async def test_without_its_authority_a_cluster_still_grows(self, settled):
         settled.kube.remove(SECRETS, "default", "a-peer-ca")
         body = settled.body

@@ -250,9 +250,23 @@ def authority_lost(seen: Observation) -> Step | None:
             return Hold(
                 "AuthorityLost",
                 f"Secret {need.secret}, with the authority that signed the members' certificates, "
-                f"{why}. {_without(seen, need)}. Restore the Secret's content",
+                f"{why}. {_without(seen, need)}. {_way_back(seen, need)}",
             )
     return None
+
+
+def _way_back(seen: Observation, above: CertificateSpec) -> str:
+    """What to do about an authority that cannot sign."""
+    found = seen.certificate(above.secret, above.role)
+    if found is None or not found.ends or found.begins <= seen.read_at < found.ends:
+        return "Restore the Secret's content"
+    way = "delete all pods of the cluster: it is down until they are back, with a new authority"
+    if not seen.cluster.durable:
+        way = (
+            "restore a backup into a new cluster. Do not delete the pods: their data is in "
+            "emptyDir volumes, and would go with them"
+        )
+    return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
 
 
 def _without(seen: Observation, above: CertificateSpec) -> str:

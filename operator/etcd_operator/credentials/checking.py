@@ -87,9 +87,9 @@ class Examined:
     kept: tuple[tuple[str, ...], ...] = ()
     stage: Stage = ""
     generation: int = 1
+    """As in `observed.certificates.Certificate`."""
     successor: tuple[Validity, ...] = ()
     """Of the successor of an authority, if there is one."""
-    """As in `observed.certificates.Certificate`."""
 
     @property
     def ends(self) -> float:

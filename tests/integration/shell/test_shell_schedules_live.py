@@ -39,23 +39,39 @@ HOUR = 3600
 DELETED = "deletionTimestamp"
 
 
-class Undeleted(Store):
+def undeleted(resource, found):
+    if not found or resource != ETCD_SCHEDULES:
+        return found
+    metadata = {key: found["metadata"][key] for key in found["metadata"] if key != DELETED}
+    return found | {"metadata": metadata}
+
+
+class UndeletedInStore(Store):
     def get(self, resource, namespace, name):
-        found = super().get(resource, namespace, name)
-        if not found or resource != ETCD_SCHEDULES:
-            return found
-        metadata = {key: found["metadata"][key] for key in found["metadata"] if key != DELETED}
-        return found | {"metadata": metadata}
+        return undeleted(resource, super().get(resource, namespace, name))
+
+
+class UndeletedAsRead:
+    """The client, but for what it reads of the schedule."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    async def get(self, resource, namespace, name):
+        return undeleted(resource, await self._client.get(resource, namespace, name))
 
 
 class Operator:
     """One that has just begun, with what a LIST shows."""
 
     def __init__(self, client, namespace, now):
-        self.client, self.namespace, self.now = client, namespace, now
-        self.store = Undeleted()
+        self.client, self.namespace, self.now = UndeletedAsRead(client), namespace, now
+        self.store = UndeletedInStore()
         self.schedules = Schedules(
-            client,
+            self.client,
             self.store,
             Events(client, instance="test"),
             Metrics(),

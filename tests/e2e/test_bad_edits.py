@@ -148,6 +148,7 @@ def test_shrinking_waits_for_a_dead_member_to_come_back(place: Place, local_node
     assert cluster.client.members().ids["etcd-0"] == before.ids["etcd-0"]
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_shrinking_continues_once_a_lost_member_is_replaced(place: Place, local_node: None):
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}

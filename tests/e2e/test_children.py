@@ -153,6 +153,7 @@ def test_a_stateful_set_deleted_with_its_pods_is_recreated_with_the_data(place: 
     assert cluster.client.members() == members
 
 
+@pytest.mark.verify
 def test_objects_of_others_with_the_same_names_are_reported_and_left_alone(place: Place):
     """Members do without their client Service; without the other two there is no cluster."""
     taken = {"a": (SERVICES, "a"), "b": (STATEFUL_SETS, "b"), "c": (SERVICES, "c-client")}

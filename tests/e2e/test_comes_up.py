@@ -94,6 +94,7 @@ def test_columns_and_scale_show_the_cluster(place: Place):
     assert selected.split() == ["pod/etcd-0"]
 
 
+@pytest.mark.verify
 def test_many_clusters_share_a_namespace(place: Place):
     clusters = [place.declare(size=1, name=name) for name in ("a", "b", "c", "d")]
 

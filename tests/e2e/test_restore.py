@@ -81,6 +81,7 @@ def test_an_unreadable_backup_is_reported_and_restored_once_it_can_be_read(
     assert new.client.get("key") == "value"
 
 
+@pytest.mark.verify
 def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     source = place.declare(size=1, name="source", version=VERSION).comes_up()
     source.client.put("key", "value")

@@ -59,6 +59,7 @@ def zones(kube: Kube, three_nodes: None) -> Iterator[dict[str, str]]:
         kube.patch(NODES, None, node, {"metadata": {"labels": {ZONE: None}}})
 
 
+@pytest.mark.verify
 def test_members_are_spread_over_zones(place: Place, zones: dict[str, str]):
     """Pairs, as a pair on two nodes may be in one zone; and several, as one may do so by chance.
     Three members in two zones are still on three nodes."""

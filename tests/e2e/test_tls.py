@@ -172,6 +172,7 @@ def test_an_invalid_certificate_does_not_affect_a_running_cluster(place: Place):
     settles(cluster, 3)
 
 
+@pytest.mark.verify
 def test_a_switch_to_other_certificates_is_declined_while_a_cluster_runs(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()

@@ -24,6 +24,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CreateJob,
     IssueCertificate,
     PushTicket,
     RotateAuthority,
@@ -37,13 +38,17 @@ from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-Postponable = ApplyChild | TouchStatefulSet | PushTicket | _OfSecret
+Postponable = ApplyChild | TouchStatefulSet | PushTicket | CreateJob | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
+
+_JOB: Final = "Job"
+_FOR_RESTORES: Final = frozenset({"PersistentVolumeClaim", _JOB})
+"""Kinds of what a restore in place creates beside a cluster that serves."""
 
 
 def required(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
@@ -119,6 +124,8 @@ def name_of(step: Postponable) -> tuple[str, str]:
         return CERTIFICATE, step.need.secret
     if isinstance(step, PushTicket):
         return _TICKET, step.pod
+    if isinstance(step, CreateJob):
+        return _JOB, step.name
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
 
 
@@ -128,7 +135,7 @@ def made_by(step: Postponable) -> Manifest:
         return {"metadata": {}, "ticket": step.ticket}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
-    return step.manifest if isinstance(step, ApplyChild) else {"metadata": {}}
+    return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
 
 
 def may_wait(seen: Observation, step: Step) -> bool:
@@ -137,11 +144,12 @@ def may_wait(seen: Observation, step: Step) -> bool:
         return True  # the controller retries by itself, later; a pod may wait for its ticket
     if isinstance(step, _OfSecret):
         return is_latched(seen) and _can_do_without(seen, step)
-    if not isinstance(step, ApplyChild):
+    if not isinstance(step, ApplyChild | CreateJob):
         return False
-    if step.kind == "StatefulSet":
-        return _is_like(seen, step.manifest)
-    return is_optional(seen, step.kind, step.name)
+    kind, name = name_of(step)
+    if kind in _FOR_RESTORES:
+        return is_latched(seen) and not recorded(seen).survivor
+    return _is_like(seen, step.manifest) if kind == "StatefulSet" else is_optional(seen, kind, name)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
@@ -154,7 +162,7 @@ def may_touch(seen: Observation) -> bool:
     return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
-def is_put_off(seen: Observation, step: ApplyChild | PushTicket) -> bool:
+def is_put_off(seen: Observation, step: ApplyChild | PushTicket | CreateJob) -> bool:
     """Whether the same write has just failed, and may be retried later."""
     before = seen.put_off.get(name_of(step))
     return before is not None and before.is_of(made_by(step)) and may_wait(seen, step)
@@ -179,6 +187,7 @@ def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
     kinds = {CERTIFICATE, _TICKET, *([_TOUCH] if seen.stalled else [])}
+    kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)
 

@@ -43,7 +43,8 @@ def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
         case None | Settled():
             return WORKING, "the claims of the replaced cluster are being deleted"
         case write:
-            return WORKING, write.reason
+            off = in_place.why_put_off(seen, write)
+            return WORKING, f"to be retried: {off}" if off else write.reason
 
 
 def _told(uid: str, state: str, words: str) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from etcd_operator.kube.api import (
     ETCD_RESTORES,
     JOBS,
     PODS,
+    REJECTED_SECONDS,
     STATEFUL_SETS,
     Json,
+    Rejected,
 )
 from etcd_operator.kube.store import Owner, owners_of
 from etcd_operator.timestamps import rfc3339
@@ -226,3 +228,29 @@ async def test_a_claim_of_another_owner_that_came_in_between_is_neither_recorded
 
     assert bench.kube.find(JOBS, "a-restore") is None
     assert "claim data-a-3 does not belong to this cluster" in bench.status["restore"]["message"]
+
+
+@pytest.mark.parametrize("call", ["apply PersistentVolumeClaim", "create Job"])
+async def test_a_claim_or_job_that_a_quota_refused_kept_a_lost_member_from_being_replaced(
+    bench: Bench, call: str
+) -> None:
+    """Nor were alarms disarmed, tickets given or clients' certificates renewed."""
+    bench.kube.failures[call] = [Rejected("forbidden: exceeded quota", status=403)] * 99
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+    lose_claim(bench, 1)
+    await passes(bench, 10)
+
+    assert any(change.startswith("remove") for change in bench.etcd.changes)
+    told = bench.status["restore"]
+    assert told["state"] == "Working"
+    assert told["message"].startswith("to be retried: ")
+    assert "exceeded quota" in told["message"]
+    assert "exceeded quota" in str(bench.condition("Progressing"))
+    bench.kube.calls.clear()
+    await passes(bench, 3 * int(REJECTED_SECONDS))
+    assert 2 <= bench.kube.calls[call] <= 4
+    bench.kube.failures.clear()
+    await passes(bench, 2 * int(REJECTED_SECONDS))
+    assert bench.kube.find(JOBS, "a-restore") is not None
+    assert "exceeded quota" not in str(bench.status)

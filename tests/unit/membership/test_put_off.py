@@ -7,16 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from recovery_world import RecoveryWorld, lost
+from restore_world import born
 from space_world import full
 from world_switch import OFF, ON
-from worlds import World, drive, formed, labels
+from worlds import World, drive, formed, is_write, labels
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, Defragment, Hold, Settled, Step, Wait
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    Defragment,
+    Hold,
+    Settled,
+    Step,
+    Wait,
+)
 from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.observed.put_off import PutOff
 from unit.membership.test_grow import grown
@@ -110,6 +120,21 @@ def test_a_cluster_that_forms_waits_for_what_its_pods_need(kind: str) -> None:
 
     with pytest.raises(Starved):
         drive(world)
+
+
+def asked_for_a_recovery() -> RecoveryWorld:
+    world = lost()
+    world.ask(1)
+    return world
+
+
+@pytest.mark.parametrize("begin", [born, asked_for_a_recovery])
+def test_a_job_before_which_no_pod_may_run_is_waited_for(begin: Any) -> None:
+    world = begin()
+    while not isinstance(step := decide(world.observe()), CreateJob):
+        world.apply(step) if is_write(step) else world.turn()
+
+    assert not children.may_wait(world.observe(), step)
 
 
 def test_a_missing_stateful_set_is_waited_for() -> None:

@@ -22,12 +22,14 @@ from etcd_stateful.api.source import backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import children, roster
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.epochs import filling, in_place_request, quorum, survivor
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
     DeleteClaim,
     Hold,
     RecordMember,
@@ -44,10 +46,18 @@ FAILED = "RestoreFailed"
 
 
 def advance(seen: Observation) -> Step | None:
-    """The next write of the restore. Its waits hold up nothing else until the pods are stopped."""
+    """The next write of the restore. Its waits, and writes that were just refused, hold up nothing
+    else until the pods are stopped."""
     step = next_step(seen)
     waits = isinstance(step, Wait) and not in_place_request.halted(seen)
-    return None if isinstance(step, Hold) or waits else step
+    return None if isinstance(step, Hold) or waits or why_put_off(seen, step) else step
+
+
+def why_put_off(seen: Observation, step: Step | None) -> str:
+    """Why the claim or the Job could not be created just now; empty if it is tried."""
+    if not isinstance(step, ApplyChild | CreateJob) or not children.is_put_off(seen, step):
+        return ""
+    return seen.put_off[children.name_of(step)].why
 
 
 def without_quorum(seen: Observation) -> Step | None:

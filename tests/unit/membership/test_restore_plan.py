@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from recovery_world import RecoveryWorld, formed
 from restore_world import RESTORE, RestoreWorld, born
+from views import with_pod
 from worlds import body, drive, is_write, labels
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
@@ -15,7 +16,7 @@ from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
-from etcd_stateful.membership.epochs import restore
+from etcd_stateful.membership.epochs import quorum, restore
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -93,6 +94,48 @@ class TestTheWholeChain:
         assert {claim.record.peer_scheme for claim in world.observe().claims if claim.record} == {
             "https"
         }
+
+
+class TestWhileTheFirstMemberStarts:
+    def starting(self) -> RestoreWorld:
+        """The others wait with empty volumes, as they should."""
+        world = born()
+        while world.secret is None or not world.record.latched:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.stuck = {0}
+        return world
+
+    def test_the_quorum_was_called_lost_and_a_recovery_was_proposed(self) -> None:
+        world = self.starting()
+        for _ in range(20):
+            step = decide(world.observe())
+            assert not isinstance(step, Hold), step
+            world.apply(step) if is_write(step) else world.turn()
+        assert world.pods[1].where == world.pods[2].where == "start"
+        world.stuck = set()
+
+        assert drive(world) == Settled()
+
+    def test_one_that_has_lost_its_volume_is_reported(self) -> None:
+        world = self.starting()
+        drive(world, idle=3)
+        world.stuck = set()
+        world.wipe(0)
+
+        rest = drive(world, idle=3)
+
+        assert isinstance(rest, Hold)
+        assert (rest.reason, "c-0, c-1, c-2 is lost" in rest.message) == ("QuorumLost", True)
+
+    def test_one_that_does_not_start_in_time_is_reported(self) -> None:
+        world = self.starting()
+        drive(world, idle=3)
+
+        step = decide(with_pod(world.observe(), 0, age=quorum.START_SECONDS))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "QuorumLost"
 
 
 class TestAtEveryStep:

@@ -88,16 +88,23 @@ def _is_seen_to_serve(every: list[Seat]) -> bool:
 
 
 def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
-    """Whether this is the short time after a recovery in which its survivor, the only member, has
-    yet to answer and to lead itself.
+    """Whether this is the short time after a recovery or a restore in which the survivor, or the
+    first member, has yet to answer and to lead itself. It is the only member.
 
-    Only the survivor's claim has a record then. It may last no longer than `START_SECONDS`,
-    because it looks the same when members that joined later have lost their claims.
+    Only its claim has a record then. It may last no longer than `START_SECONDS`, because it looks
+    the same when members that joined later have lost their claims.
     """
-    epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
+    known = [seat for seat in roster.seats(seen) if seat.record]
     kept = [seat for seat in known if seat not in lost]
     young = all(seat.pod is None or seat.pod.age < START_SECONDS for seat in kept)
-    return epoch > FIRST_EPOCH and bool(kept) and young and (kept == known or not seen.statuses)
+    return _had_one_member(seen) and bool(kept) and young and (kept == known or not seen.statuses)
+
+
+def _had_one_member(seen: Observation) -> bool:
+    """Whether the cluster began with one member, or went on with one: by a restore or a
+    recovery."""
+    record = recorded(seen)
+    return record.epoch > FIRST_EPOCH or record.bump > 0
 
 
 def is_lost(seat: Seat) -> bool:

@@ -116,6 +116,19 @@ class TestOutOfReach:
         assert world.record.declined
         assert len(world.pods) == 3
 
+    def test_a_silent_survivor_that_was_the_only_member_was_to_be_fenced(self) -> None:
+        world = formed(1)
+        world.cut_off = True
+        world.turn()
+        world.ask(0)
+        seen = with_pod(world.observe(), 0, ready=False)
+
+        step = decide(replace(seen, etcd=None, statuses={}))
+
+        assert isinstance(step, Wait), step
+        assert "one of c-0 to answer" in step.reason
+        assert step.reason.endswith("for good, delete the Node, or force-delete the pod)")
+
     def test_fenced_pods_do_not_count(self) -> None:
         """The user knows that their nodes are off. Too few others run etcd for a quorum."""
         world = self.corrupt()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
+from views import with_pod
 from worlds import UID, Conflict, drive, is_write, labels
 
 from etcd_stateful import identity, naming
@@ -330,6 +331,25 @@ class TestFencing:
         world = self.stuck()
 
         wait(decide(world.observe()), "c-2", "node n2", "list the pod in spec.recovery.fenced")
+
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_a_survivor_that_does_not_confirm_was_to_be_fenced_which_is_refused(
+        self, begun: bool
+    ) -> None:
+        """Its volume is needed, so a spec that lists it among the fenced is not accepted."""
+        world = raised() if begun else lost()
+        if begun:
+            world.take_back()
+        else:
+            world.ask(1)
+            world.apply(drive_until(world, ApplyChild))
+        stuck = {"deleting": True, "overdue": True, "trouble": "it was deleted", "ready": False}
+        [kept] = with_pod(lost().observe(), 1, **stuck).pods[1:2]
+
+        step = decide(replace(world.observe(), pods=(kept,)))
+
+        way = "if its node is off for good, delete the Node, or force-delete the pod"
+        assert "fenced" not in wait(step, "pod c-1 (it was deleted", way).reason
 
     def test_a_fenced_pod_is_force_deleted(self) -> None:
         world = self.stuck()

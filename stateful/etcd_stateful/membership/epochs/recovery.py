@@ -86,10 +86,12 @@ def _what_may_serve(seen: Observation, asked: Recovery) -> str:
     if serving := survivor.still_serving(seen, asked):
         need = "to be no longer Ready and to have no leader: a quorum may still serve"
         return f"{', '.join(serving)} {need}"
+    names = survivor.unheard(seen, asked)
+    others = [name for name in names if name != asked.survivor]
     return (
-        f"one of {', '.join(survivor.unheard(seen, asked))} to answer: etcd runs in them, so a "
-        "quorum may still serve, out of the operator's reach (if the node of one is off, or cut "
-        "off from clients and members, for good, list the pod in spec.recovery.fenced)"
+        f"one of {', '.join(names)} to answer: etcd runs in them, so a quorum may still serve, out "
+        "of the operator's reach (if the node of one is off, or cut off from clients and members, "
+        f"for good, {_giving_up(seen, (others or names)[0])})"
     )
 
 
@@ -112,7 +114,7 @@ def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
             reason = f"pod {pod.name} is force-deleted: {why}"
             return DeletePod.by_force(pod, reason)
     if seen.pods:
-        return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
+        return Wait(f"{', '.join(_stopping(seen, pod) for pod in seen.pods)} to stop", soon=True)
     return _restore_stopped(seen) or _strangers_stopped(seen)
 
 
@@ -142,13 +144,22 @@ def _strangers_stopped(seen: Observation) -> Step | None:
     )
 
 
-def _stopping(pod: Pod) -> str:
+def _stopping(seen: Observation, pod: Pod) -> str:
     if not pod.overdue:
         return f"pod {pod.name}"
     return (
         f"pod {pod.name} ({pod.trouble or 'its node does not confirm that it has stopped'}; if its "
-        "node is off for good, list the pod in spec.recovery.fenced)"
+        f"node is off for good, {_giving_up(seen, pod.name)})"
     )
+
+
+def _giving_up(seen: Observation, name: str) -> str:
+    """What to do if the pod's node is off for good. A survivor cannot be fenced, as its volume is
+    needed: the Job's pod gets it once Kubernetes knows that no other pod has it."""
+    asked = seen.cluster.recovery
+    if name == (asked.survivor if asked else recorded(seen).survivor):
+        return "delete the Node, or force-delete the pod"
+    return "list the pod in spec.recovery.fenced"
 
 
 def _is_of_job(seen: Observation, name: str) -> bool:

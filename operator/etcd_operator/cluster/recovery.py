@@ -16,7 +16,13 @@ from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
-from etcd_operator.objects.trouble import all_containers, is_crashing, podless, trouble
+from etcd_operator.objects.trouble import (
+    all_containers,
+    is_crashing,
+    podless,
+    trouble,
+    unstopped,
+)
 from etcd_operator.step_result import Done, Outdated
 from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
@@ -109,7 +115,8 @@ class Recoveries:
         if pod is None:
             return podless(job, now) if jobs.state(job) == "running" else ""
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
-        return _last_words(pod) or trouble(pod, None, age, now)
+        stuck = "" if _phase(pod) in _OVER else unstopped(pod, now)
+        return stuck or _last_words(pod) or trouble(pod, None, age, now)
 
 
 async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:

@@ -374,6 +374,24 @@ class TestWhatIsAsked:
         assert found is not None
         assert "etcd keeps failing" in found.trouble
 
+    async def test_a_pod_whose_node_is_off_was_waited_for_without_a_way_out(
+        self, kube: FakeKube
+    ) -> None:
+        """The Job controller creates no other pod before that one has stopped."""
+        self.made(kube)
+        self.pod(kube, phase="Running")
+        [name] = [one for one in kube.objects if one[0] == PODS]
+        stuck = kube.live(PODS, name[2], "ns")
+        stuck["metadata"]["deletionTimestamp"] = kube.clock.rfc3339()
+        kube.put(PODS, stuck | {"spec": {"nodeName": "n1"}})
+        kube.clock.now += 60
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert "node n1 has not confirmed that it stopped" in found.trouble
+        assert found.trouble.endswith("kubectl delete pod c-recovery-x7k2p --namespace ns --force")
+
     @pytest.mark.parametrize(
         ("etcd", "failed", "started"),
         [

@@ -977,6 +977,7 @@ class TestWhatFails:
 
         assert isinstance(step, Wait)
         assert "pods c-1 to stop" in step.reason
+        assert "delete the Node, or force-delete the pod" in step.reason
         assert (world.record.cluster_id, not world.pods) == (old, True)
         world.strangers = ()
         assert drive(world, idle=8, limit=MOST) == Settled()

@@ -423,6 +423,17 @@ class TestAfterTheEpochIsRaised:
 
         wait(decide(world.observe()), f"{JOB}-abcde to stop")
 
+    def test_a_pod_of_the_previous_job_on_a_node_that_is_off_was_named_without_a_way_out(
+        self,
+    ) -> None:
+        """Its Job was deleted, as a condition had advised, or another survivor was named."""
+        world = raised()
+        world.strangers = (f"{JOB}-abcde",)
+        for _ in range(5):
+            world.turn()
+
+        wait(decide(world.observe()), "delete the Node, or force-delete the pod")
+
     @pytest.mark.parametrize("fenced", [(), ("c-0",)])
     def test_no_job_while_a_pod_that_came_back_is_stopping(self, fenced: tuple[str, ...]) -> None:
         """Somebody has scaled the StatefulSet up meanwhile."""

@@ -6,6 +6,7 @@ A new cluster that starts from a backup uses it, and so does a restore in place.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
@@ -19,6 +20,9 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.records.bootstrap import Bootstrap
+
+IF_OFF: Final = "(if the node of one is off for good, delete the Node, or force-delete the pod)"
+"""To be added to a wait for pods to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ def wait_for_occupants(seen: Observation) -> Step | None:
     pod, and a deleted Job may be gone before its pods."""
     if not seen.occupants:
         return None
-    return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+    return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
 
 
 def name_taken(job: Job) -> Hold:

@@ -167,7 +167,8 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     stopping = [roster.stopping(pod) for pod in seen.pods]
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
-        return Wait(f"pods {names} to stop, before the restored cluster takes over", soon=True)
+        words = f"pods {names} to stop, before the restored cluster takes over"
+        return Wait(f"{words} {filling.IF_OFF}" if seen.occupants else words, soon=True)
     if step := _claim_in_the_way(seen, taking.ordinal):
         return step
     record = takeover.taken_over(recorded(seen), taking)

@@ -138,8 +138,7 @@ def _strangers_stopped(seen: Observation) -> Step | None:
     if not others:
         return None
     return Wait(
-        f"pods {', '.join(others)} to stop, which are not of this StatefulSet (if the node of one "
-        "is off for good, delete the Node, or force-delete the pod)",
+        f"pods {', '.join(others)} to stop, which are not of this StatefulSet {filling.IF_OFF}",
         soon=True,
     )
 

@@ -163,9 +163,8 @@ def _said(pod: Any) -> JobReport:
         found = outcome.parse(text)
         if found.failure:
             return found
-    if name := jobs.out_of_memory(pod):
-        words = f"spec.pod.resources: container {name} needs more memory than its limit (OOMKilled)"
-        return JobReport(failure=Failure("OutOfMemory", f"{words}: raise limits.memory"))
+    if words := jobs.out_of_memory(pod):
+        return JobReport(failure=Failure("OutOfMemory", words))
     if words := jobs.message(pod, ETCDUTL):
         return JobReport(
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")

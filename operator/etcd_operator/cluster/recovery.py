@@ -116,7 +116,8 @@ class Recoveries:
             return podless(job, now) if jobs.state(job) == "running" else ""
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         stuck = "" if _phase(pod) in _OVER else unstopped(pod, now)
-        return stuck or _last_words(pod) or trouble(pod, None, age, now)
+        said = stuck or jobs.out_of_memory(pod) or _last_words(pod)
+        return said or trouble(pod, None, age, now)
 
 
 async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:

@@ -80,8 +80,13 @@ def backs_up(pod: Mapping[str, Any]) -> bool:
 
 
 def out_of_memory(pod: Mapping[str, Any]) -> str:
-    """The container that was OOM-killed, which leaves no termination message; empty if none was."""
-    return next((name for name, how in ended(pod) if how.get("reason") == "OOMKilled"), "")
+    """What to report about a container that was OOM-killed, which leaves no termination message of
+    its own; empty if none was."""
+    for name, how in ended(pod):
+        if how.get("reason") == "OOMKilled":
+            words = f"container {name} needs more memory than its limit (OOMKilled)"
+            return f"spec.pod.resources: {words}: raise limits.memory"
+    return ""
 
 
 def ended(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

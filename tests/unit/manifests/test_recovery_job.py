@@ -348,6 +348,26 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.trouble == "refused: the log is of another"
 
+    @pytest.mark.parametrize(
+        ("container", "message"), [("fetch", ""), ("etcdutl", '{"msg":"restoring snapshot"}')]
+    )
+    async def test_a_container_without_enough_memory_was_said_to_have_failed_without_a_reason(
+        self, kube: FakeKube, container: str, message: str
+    ) -> None:
+        """What etcdutl had logged last was given as the reason."""
+        ended = {"exitCode": 137, "reason": "OOMKilled", "message": message}
+        self.made(kube, conditions=[{"type": "Failed", "status": "True"}])
+        statuses = [{"name": container, "state": {"terminated": ended}}]
+        self.pod(kube, phase="Failed", initContainerStatuses=statuses)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == (
+            f"spec.pod.resources: container {container} needs more memory than its limit "
+            "(OOMKilled): raise limits.memory"
+        )
+
     async def test_a_job_without_a_pod_is_reported(self, kube: FakeKube) -> None:
         """For example if its service account is missing: Kubernetes reports that only in an
         Event."""

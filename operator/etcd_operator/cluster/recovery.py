@@ -38,6 +38,9 @@ JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 _OVER: Final = ("Succeeded", "Failed")
 
+_LAST: Final = "finish"
+"""The container with which the work of either Job ends."""
+
 
 class Recoveries:
     """Reads the Jobs of recoveries and restores."""
@@ -90,8 +93,9 @@ class Recoveries:
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
         metadata, notes = raw["metadata"], annotations_of(raw)
         other = reading.foreign(cluster, "Job", raw)
-        state = jobs.state(raw)
-        newest = jobs.newest(own)
+        state, newest = jobs.state(raw), jobs.newest(own)
+        if state == "running" and any(map(_is_done, jobs.of_job(own, raw))):
+            state = "complete"
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -159,6 +163,15 @@ def _crashes(pod: Mapping[str, Any]) -> bool:
     """Whether etcd keeps failing in the pod."""
     every = all_containers(pod.get("status") or {})
     return any(one["name"] == naming.ETCD_CONTAINER and is_crashing(one) for one in every)
+
+
+def _is_done(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's work is done. Its Job is not complete yet if admission has added a
+    container, such as a service mesh's: that may never end. And etcd, which was stopped, may have
+    been started once more, and fails, as its configuration is gone."""
+    every = all_containers(pod.get("status") or {})
+    ends = ((one.get("state") or {}).get("terminated") for one in every if one["name"] == _LAST)
+    return any(how is not None and how.get("exitCode") == 0 for how in ends)
 
 
 def _failed(raw: Json) -> int:

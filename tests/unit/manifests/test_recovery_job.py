@@ -368,6 +368,35 @@ class TestWhatIsAsked:
             "(OOMKilled): raise limits.memory"
         )
 
+    @pytest.mark.parametrize(
+        ("ours", "code", "state"),
+        [(True, 0, "complete"), (True, 1, "running"), (False, 0, "running")],
+    )
+    async def test_a_job_whose_work_was_done_was_waited_for_without_end(
+        self, kube: FakeKube, ours: bool, code: int, state: str
+    ) -> None:
+        """Admission had added a container that never ends. And etcd was started once more by the
+        kubelet, without its configuration: its failures made the status name other survivors."""
+        made = self.made(kube)
+        uid = made["metadata"]["uid"] if ours else "of-an-earlier-job"
+        failed = {"terminated": {"exitCode": 1}}
+        etcd = {"name": "etcd", "state": failed, "lastState": failed, "restartCount": 1}
+        every = [
+            {"name": "finish", "state": {"terminated": {"exitCode": code}}},
+            {"name": "istio-proxy", "state": {"running": {}}},
+        ]
+        self.pod(kube, phase="Running", initContainerStatuses=[etcd], containerStatuses=every)
+        pod = kube.live(PODS, "c-recovery-x7k2p", "ns")
+        pod["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": uid, "controller": True}]
+        kube.put(PODS, pod)
+
+        seen = await self.look(kube)
+
+        assert seen.job is not None
+        assert seen.job.state == state
+        assert seen.job.etcd_crashing is (state == "running")
+        assert seen.occupants == ("c-recovery-x7k2p",), "it is deleted, and awaited"
+
     async def test_a_job_without_a_pod_is_reported(self, kube: FakeKube) -> None:
         """For example if its service account is missing: Kubernetes reports that only in an
         Event."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from recovery_world import RecoveryWorld, formed, lost
-from views import with_pod
+from views import DOWN, TRIED_AGAIN, with_pod
 from worlds import OLDER, UID, drive, guess_version, is_write, until
 
 from etcd_stateful import identity, naming
@@ -286,6 +286,29 @@ class TestWhenTheSurvivorStarts:
 
         assert isinstance(step, Hold), step
         assert step.reason == "QuorumLost"
+
+    @pytest.mark.parametrize(
+        ("change", "waits"),
+        [({}, True), ({"trouble": "its volumes"}, True), (DOWN, False), (TRIED_AGAIN, False)],
+    )
+    def test_a_survivor_that_opened_a_large_database_was_to_be_recovered_once_more(
+        self, change: dict[str, Any], waits: bool
+    ) -> None:
+        """Whoever did so started it over, each time."""
+        world = lost()
+        world.ask(1)
+        while world.record.survivor or world.record.epoch == 1:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.stuck = {1}
+        drive(world, idle=3)
+        late = with_pod(world.observe(), 1, age=quorum.START_SECONDS, **change)
+
+        step = decide(late)
+
+        assert isinstance(step, Hold), step
+        words = "if no other member has joined c-1 since the last recovery or restore, only wait"
+        assert (words in step.message) is waits
 
 
 class TestEarlierPodsAndVolumes:

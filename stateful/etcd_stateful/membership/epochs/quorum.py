@@ -46,7 +46,8 @@ def missing(seen: Observation) -> Step | None:
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
-        f"Without one, no member is replaced. {survivor.ways_out(seen)}. {words}",
+        f"Without one, no member is replaced. {_may_only_start(seen, lost)}"
+        f"{survivor.ways_out(seen)}. {words}",
     )
 
 
@@ -98,6 +99,21 @@ def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
     kept = [seat for seat in known if seat not in lost]
     young = all(seat.pod is None or seat.pod.age < START_SECONDS for seat in kept)
     return _had_one_member(seen) and bool(kept) and young and (kept == known or not seen.statuses)
+
+
+def _may_only_start(seen: Observation, lost: list[Seat]) -> str:
+    """What to say if the only member with data may still be starting, later than in time: a large
+    database takes minutes to be attached and opened. Another recovery would start it over."""
+    kept = [seat for seat in roster.seats(seen) if seat.record and seat not in lost]
+    if not _had_one_member(seen) or len(kept) != 1 or seen.statuses:
+        return ""
+    [seat] = kept
+    if seat.pod is not None and (seat.pod.crashing or seat.pod.tried_again):
+        return ""
+    return (
+        f"But if no other member has joined {seat.name} since the last recovery or restore, only "
+        "wait: nothing is lost, and it serves alone once its database is open. Otherwise: "
+    )
 
 
 def _had_one_member(seen: Observation) -> bool:

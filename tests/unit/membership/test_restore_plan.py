@@ -11,6 +11,7 @@ from restore_world import RESTORE, RestoreWorld, born
 from views import with_pod
 from worlds import body, drive, is_write, labels
 
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
@@ -241,7 +242,24 @@ class TestObstacles:
         assert step.reason == "RestoreFailed"
         assert "refused: etcd's hash" in step.message
         assert "new-restore" not in step.message
+        assert "data-c-0" not in step.message
         assert not world.pods
+
+    @pytest.mark.parametrize("uid", ["", "of-a-deleted-cluster"])
+    def test_a_claim_with_other_data_was_reported_without_saying_to_delete_it(
+        self, uid: str
+    ) -> None:
+        """A cluster was deleted just as its Job had filled the claim, which had no record yet; or
+        somebody has made the claim. Neither another Job nor an edit helps."""
+        why = "refused: the volume holds data already: the marker names c-0 of cluster x"
+        world = self.at_job(state="failed", trouble=why)
+        world.claims[0].annotations[naming.CLUSTER_UID] = uid
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert "Claim data-c-0 was not created for this EtcdCluster" in step.message
+        assert "delete it" in step.message
 
     def test_an_edit_of_the_spec_recreates_the_job(self) -> None:
         world = self.at_job(state="failed")

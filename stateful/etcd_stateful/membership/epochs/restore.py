@@ -16,7 +16,7 @@ from dataclasses import replace
 from etcd_stateful.api.source import Source, backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.beginning import bootstrap_source, leftovers
-from etcd_stateful.membership.epochs import filling
+from etcd_stateful.membership.epochs import filling, in_place_request
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
@@ -81,7 +81,7 @@ def _run(seen: Observation, claim: Claim, source: Source) -> Step:
         return store
     step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, backup_in(source)))
     if isinstance(step, Failed):
-        return _failed(seen, step.why)
+        return _failed(seen, step.why, _of_another(seen, claim))
     words = f"claim {claim.name} holds the data of the backup"
     return step or RecordMember.of(claim, _record_of(seen, claim), words)
 
@@ -99,8 +99,17 @@ def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
     return member_record(record, record.members[0].member_id, claim.uid)
 
 
-def _failed(seen: Observation, why: str) -> Hold:
+def _of_another(seen: Observation, claim: Claim) -> str:
+    """What else to do if the claim may hold what another cluster, or somebody, has put there."""
+    if not in_place_request.is_foreign(seen, claim):
+        return ""
+    words = f"Claim {claim.name} was not created for this EtcdCluster"
+    return f". {words}: if it holds data that you do not need, delete it, and another is created"
+
+
+def _failed(seen: Observation, why: str, besides: str = "") -> Hold:
     again = (
         "" if seen.job is None else f". Delete Job {seen.job.name} to try again, or edit the spec"
     )
-    return Hold("RestoreFailed", f"spec.bootstrap.restore is not carried out: {why}{again}")
+    words = f"spec.bootstrap.restore is not carried out: {why}{again}{besides}"
+    return Hold("RestoreFailed", words)

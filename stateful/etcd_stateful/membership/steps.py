@@ -310,8 +310,8 @@ class Defragment:
 
     member: Voter
     name: str
-    in_use: int
-    """The bytes in use, which it has to write."""
+    in_use: int = field(compare=False)
+    """The bytes in use, which it has to write. They change with each client's write."""
 
     reason: str
 

@@ -132,8 +132,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "return votes > len(seen.members) // 2 and",
-        "return votes > len(seen.hashes) // 2 and",
+        "return votes > len(listed) // 2 and",
+        "return votes > len(hashes) // 2 and",
         "two members that agree outvote a sound one of five",
     ),
     Mutant(

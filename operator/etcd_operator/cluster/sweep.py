@@ -186,7 +186,7 @@ class Network:
             if isinstance(view, EtcdView):
                 rouse = _has_silent_learner(view, places, statuses)
                 found = await self._suspicion(
-                    ordinal, places, statuses, last.suspicion, rouse=rouse
+                    ordinal, places, _of_listed(view, statuses), last.suspicion, rouse=rouse
                 )
                 if recounting.is_due(base, found.alarms):
                     statuses = await recounting.recounted(self._etcd, places, statuses)
@@ -268,6 +268,13 @@ def _fraction_for(uid: str) -> float:
     """
     digest = hashlib.sha256(uid.encode()).digest()
     return int.from_bytes(digest[:4]) / 2**32
+
+
+def _of_listed(view: EtcdView, statuses: Mapping[int, MemberStatus]) -> Mapping[int, MemberStatus]:
+    """The statuses of members on the list. A removed one may answer for a while, and its data says
+    nothing about theirs."""
+    listed = {one.member_id for one in view.members}
+    return {n: status for n, status in statuses.items() if status.member_id in listed}
 
 
 def _has_silent_learner(

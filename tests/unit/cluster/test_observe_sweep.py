@@ -360,6 +360,17 @@ class TestAlarms:
         hashed = sorted(call for call in etcd.calls if call.startswith("hash"))
         assert hashed == ["hash 10.0.0.0 9", "hash 10.0.0.1 9", "hash 10.0.0.2 9"]
 
+    async def test_a_removed_member_that_still_answered_decided_what_was_compared(
+        self, network, etcd
+    ):
+        """It got no writes any more, and the others have compacted all that it had."""
+        etcd.raised = (self.CORRUPT,)
+        etcd.revisions = {"10.0.0.2": 3}
+        del etcd.listed[IDS[2]]
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert seen.hashes == {0: 1, 1: 1}
+        assert not [call for call in etcd.calls if call.endswith(" 3")]
+
     async def test_hashes_of_another_compaction_are_left_out(self, network, etcd):
         """They differ even for the same data."""
         etcd.raised = (self.CORRUPT,)

@@ -214,6 +214,18 @@ class TestCorrupt:
         drive(world)
         assert world.history == []
 
+    def test_a_removed_member_that_still_answered_had_a_vote(self) -> None:
+        """Somebody had decided a tie of four by removing one. etcd goes on for a second then, and
+        as long as it does not hear of it. Meanwhile the others that agreed were removed."""
+        seen = self.world(4, 0, 3).observe()
+        assert seen.etcd is not None
+        gone = seat(seen, 3).member
+        kept = tuple(one for one in seen.members if one != gone)
+
+        left = replace(seen, etcd=replace(seen.etcd, members=kept))
+
+        assert [one for one in range(3) if lost(left, one)] == [0]
+
     def test_a_majority_of_the_answers_may_be_no_majority_of_the_members(self) -> None:
         world = self.world(5, 2)
         seen = world.observe()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.roster import Seat, had_ticket, never_ticketed
+from etcd_stateful.membership.roster import Seat, had_ticket, never_ticketed, voters
 from etcd_stateful.observed.members import Member
 
 
@@ -72,11 +72,19 @@ def _damaged(seen: Observation, seat: Seat) -> str:
 
 
 def is_outvoted(seen: Observation, ordinal: int) -> bool:
-    """Whether a majority of all members has one hash, and this member another.
+    """Whether a majority of all voters has one hash, and this one another.
 
     The alarm alone proves nothing: etcd may name the wrong member.
     """
-    if ordinal not in seen.hashes:
+    listed, hashes = [one for one in seen.members if not one.learner], hashes_of_voters(seen)
+    if ordinal not in hashes:
         return False
-    (hashed, votes), *_ = Counter(seen.hashes.values()).most_common(1)
-    return votes > len(seen.members) // 2 and seen.hashes[ordinal] != hashed
+    (hashed, votes), *_ = Counter(hashes.values()).most_common(1)
+    return votes > len(listed) // 2 and hashes[ordinal] != hashed
+
+
+def hashes_of_voters(seen: Observation) -> dict[int, int]:
+    """By ordinal, the hashes that count: not that of a removed member, which may answer for a while
+    and has no vote."""
+    answering = (seat.ordinal for seat in voters(seen) if seat.answers)
+    return {ordinal: seen.hashes[ordinal] for ordinal in answering if ordinal in seen.hashes}

@@ -10,7 +10,7 @@ from collections import Counter
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.members import changes
-from etcd_stateful.membership.members.loss import why_lost
+from etcd_stateful.membership.members.loss import hashes_of_voters, why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step, Wait
 from etcd_stateful.membership.upkeep import space
@@ -63,8 +63,7 @@ def _some_differ(seen: Observation) -> bool:
 
 def _hashes(seen: Observation) -> list[int]:
     """The hashes of the voters that answered."""
-    voters = roster.voters(seen)
-    return [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
+    return list(hashes_of_voters(seen).values())
 
 
 def _uncompared(seen: Observation) -> list[roster.Seat]:

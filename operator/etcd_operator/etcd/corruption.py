@@ -8,6 +8,7 @@ an alarm.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from etcd_stateful.observed.members import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0
 """How long hashes of the same members are reused, in passes that only look."""
+
+_ALARM: Final = re.compile(r"memberID:([0-9]{1,20})\s+alarm:(NOSPACE|CORRUPT)")
 
 T = TypeVar("T")
 
@@ -55,7 +58,9 @@ async def look_into(
     now: float,
 ) -> Suspicion:
     """Reads the alarms from a voter that has just answered and, if needed, every voter's hash."""
-    alarms = await _or_none(etcd.alarms(voter)) or ()
+    alarms = await _or_none(etcd.alarms(voter))
+    if alarms is None:
+        alarms = _mentioned(statuses.values())
     if not any(alarm.kind == "CORRUPT" for alarm in alarms):
         return Suspicion(alarms, calls=1)
     of = {n: status.member_id for n, status in statuses.items() if not status.learner}
@@ -63,6 +68,17 @@ async def look_into(
         return Suspicion(alarms, last.hashes, of, last.at, calls=1)
     hashes = await _hashes(etcd, {n: places[n] for n in of})
     return Suspicion(alarms, hashes, of, now, calls=1 + 2 * len(of))
+
+
+def _mentioned(statuses: Iterable[MemberStatus]) -> tuple[Alarm, ...]:
+    """The alarms that the members' statuses mention. A request for them is an entry in the log, so
+    a slow disk may keep its answer back, and alarms that are raised must not seem to be over."""
+    words = " ".join(error for status in statuses for error in status.errors)
+    named = {(int(found[1]), found[2]) for found in _ALARM.finditer(words)}
+    return tuple(
+        Alarm("CORRUPT" if kind == "CORRUPT" else "NOSPACE", member_id)
+        for member_id, kind in sorted(named)
+    )
 
 
 async def _hashes(etcd: Etcd, places: Mapping[int, Endpoint]) -> Mapping[int, int]:

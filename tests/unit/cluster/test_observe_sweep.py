@@ -11,8 +11,8 @@ from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
 from etcd_operator.cluster.endpoints import YOUNG_PATIENCE, endpoints
 from etcd_operator.cluster.sweep import AGAIN_SECONDS, LIST_TRIES, Network
-from etcd_operator.etcd.api import READ_SECONDS, Hash, Identity, NoAnswer
-from etcd_operator.etcd.corruption import SECONDS_BETWEEN
+from etcd_operator.etcd.api import READ_SECONDS, Endpoint, Hash, Identity, NoAnswer
+from etcd_operator.etcd.corruption import SECONDS_BETWEEN, _mentioned
 from etcd_stateful import identity
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Level, Levels
@@ -339,6 +339,34 @@ class TestAlarms:
         sweep = await network.ask(observation(), KEY)
 
         assert [one.db_size_in_use for one in sweep.statuses.values()] == [20480] * 3
+
+    async def test_seemed_to_be_over_while_a_slow_disk_kept_the_list_back(
+        self, network, etcd, monkeypatch
+    ):
+        """A request for the list is an entry in the log. Members were added and promoted, although
+        their data differed, because it came too late."""
+
+        async def late(at):
+            raise NoAnswer("deadline")
+
+        monkeypatch.setattr(etcd, "alarms", late)
+        etcd.raised = (self.CORRUPT, Alarm("NOSPACE", IDS[2]))
+        etcd.hashes = {"10.0.0.2": Hash(2, 5)}
+
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+
+        assert set(seen.alarms) == set(etcd.raised)
+        assert seen.hashes == {0: 1, 1: 1, 2: 2}
+
+    @pytest.mark.parametrize(
+        "words",
+        [f"memberID:{IDS[0]} alarm:CORRUPT ", f"memberID:{IDS[0]}  alarm:CORRUPT"],
+        ids=["3.5 and 3.6", "3.7"],
+    )
+    async def test_are_found_in_a_status_in_the_words_of_each_minor(self, etcd, words):
+        said = await etcd.status(Endpoint("10.0.0.0"))
+        said = replace(said, errors=("etcdserver: no leader", words))
+        assert _mentioned([said, said]) == (self.CORRUPT,)
 
     async def test_without_a_quorum_are_unknown(self, network, etcd):
         etcd.raised = (self.CORRUPT,)

@@ -250,13 +250,13 @@ MUTANTS: Final = [
     # Replacement.
     Mutant(
         _REPLACE,
-        "if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)",
-        "if not (seat.serves and vacant)",
+        "if roster.keeps_quorum_without(seen, seat) and not (vacant and",
+        "if not (vacant and",
         "a lost member is removed without a quorum of the rest (I1)",
     ),
     Mutant(
         _REPLACE,
-        "if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)",
+        "if roster.keeps_quorum_without(seen, seat) and not (vacant and _is_of_use(seen, seat))",
         "if roster.keeps_quorum_without(seen, seat)",
         "members that still serve are removed all at once",
     ),

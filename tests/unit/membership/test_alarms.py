@@ -86,6 +86,22 @@ def test_the_member_that_differs_is_removed_before_a_witness_whose_claim_is_dele
     assert gone == ["remove c-1", "remove c-0"]
 
 
+def test_nobody_was_served_before_another_pod_had_found_a_node() -> None:
+    """Of four, three agreed. The fourth stayed until a fifth had been replaced, and all requests
+    were refused until then."""
+    world = corrupt(5, 1, blamed=1)
+    wrong = world.data(1).member_id
+    world.etcd.remove(world.member_at(4).member_id)
+    world.empty(4)
+    world.stuck = {1, 4}
+
+    drive(world)
+
+    assert wrong not in world.etcd.members
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == 3
+
+
 @pytest.mark.parametrize(
     ("size", "sides"), [(2, "c-0 against c-1"), (4, "c-0, c-1 against c-2, c-3")]
 )

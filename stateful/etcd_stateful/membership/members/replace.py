@@ -47,8 +47,14 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
     return [
         (seat, why)
         for seat, why in lost
-        if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)
+        if roster.keeps_quorum_without(seen, seat) and not (vacant and _is_of_use(seen, seat))
     ]
+
+
+def _is_of_use(seen: Observation, seat: Seat) -> bool:
+    """Whether it still serves. Under CORRUPT nobody is served before the members that the majority
+    contradicts are removed, and a new member may have to wait for a node."""
+    return seat.serves and not is_outvoted(seen, seat.ordinal)
 
 
 def delete_remains(seen: Observation) -> Step | None:

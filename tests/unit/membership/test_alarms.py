@@ -295,6 +295,29 @@ class TestWithoutAMajority:
         assert len(world.etcd.voters) == 5
         assert not world.etcd.differing.keys() & world.etcd.members
 
+    def test_a_learner_that_had_copied_the_contradicted_leader_made_a_tie(self) -> None:
+        """Two of three agreed. The third led, and its copy got a vote, so that nobody was right."""
+        world = self.with_learner(3)
+        wrong, copy = world.member_at(0).member_id, world.member_at(3).member_id
+        world.etcd.leader = wrong
+        world.etcd.differing = {wrong: 7, copy: 7}
+
+        assert drive(world) == Settled()
+
+        assert not {wrong, copy} & world.etcd.members.keys()
+        assert world.etcd.alarms == []
+        assert len(world.etcd.voters) == 4
+
+    @pytest.mark.parametrize("leads", [1, 2])
+    def test_a_learner_is_replaced_also_if_another_leads_by_now(self, leads: int) -> None:
+        world = self.with_learner(3)
+        wrong, copy = world.member_at(0).member_id, world.member_at(3).member_id
+        world.etcd.leader = world.member_at(leads).member_id
+        world.etcd.differing = {wrong: 7, copy: 7}
+
+        assert drive(world) == Settled()
+        assert not {wrong, copy} & world.etcd.members.keys()
+
     def test_the_only_member_is_no_contradiction(self) -> None:
         world = corrupt(1, blamed=0)
         world.edit(size=3)

@@ -9,7 +9,7 @@ from typing import Final
 
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.members import budget, changes, replace
-from etcd_stateful.membership.members.loss import why_lost
+from etcd_stateful.membership.members.loss import is_outvoted, why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rolling.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
@@ -31,7 +31,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return None
     if seat.ordinal >= seen.cluster.size:
         return changes.remove(seen, seat, f"spec.size is {seen.cluster.size}")
-    if why := why_lost(seen, seat):
+    if why := why_lost(seen, seat) or _why_suspect(seen):
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
@@ -76,6 +76,19 @@ def _held_by_alarm(seat: Seat) -> Wait:
         "the alarm CORRUPT",
         soon=True,
     )
+
+
+def _why_suspect(seen: Observation) -> str:
+    """Why the learner's data may be wrong; empty if nothing speaks against it.
+
+    It copied from whoever led then. With the vote of a copy, data that the others contradict could
+    make a tie.
+    """
+    voters = (voter for voter, _ in replace.removable(seen))
+    wrong = next((voter for voter in voters if is_outvoted(seen, voter.ordinal)), None)
+    if wrong is None:
+        return ""
+    return f"it may have copied {wrong.name}, whose data differs from what most members have"
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:

@@ -621,8 +621,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OBSERVE,
-        "        self._sweeps.pop(key, None)\n        return Confirmed",
-        "        return Confirmed",
+        "self._sweeps[key] = Sweep(looked=last.looked)",
+        "self._sweeps[key] = last",
         "the second look believes what members said at the first",
     ),
     Mutant(

@@ -205,7 +205,9 @@ class Observer:
         except RefusedCluster:
             return None
         await self._read_again(cluster)
-        self._sweeps.pop(key, None)
+        # Of what was said, only users and roles are kept: etcd says whether they have changed.
+        if (last := self._sweeps.pop(key, None)) is not None:
+            self._sweeps[key] = Sweep(looked=last.looked)
         return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
 
     async def _read_again(self, cluster: EtcdCluster) -> None:

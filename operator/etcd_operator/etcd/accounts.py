@@ -94,8 +94,11 @@ class GrpcAccounts:
 
     async def permissions_of(self, at: Endpoint, role: str) -> frozenset[Permission]:
         reply = await self._read(at, "RoleGet", rpc.AuthRoleGetRequest(role=role))
+        # etcd also stores types that it does not know, which grant nothing.
         return frozenset(
-            Permission(_ACCESS[one.permType], one.key, one.range_end) for one in reply.perm
+            Permission(_ACCESS[one.permType], one.key, one.range_end)
+            for one in reply.perm
+            if one.permType in _ACCESS
         )
 
     async def try_password(self, at: Endpoint, user: str, password: str) -> Tried:

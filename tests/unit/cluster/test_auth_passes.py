@@ -321,6 +321,19 @@ async def test_etcds_error_for_a_user_without_a_password_is_an_answer():
         await GrpcAccounts(etcd).try_password(at, "web", "x")
 
 
+async def test_a_permission_of_a_type_that_etcd_does_not_know_ended_each_look_at_the_cluster():
+    """etcd stores any number, and it grants nothing."""
+
+    class Stored:
+        async def read(self, _at, _ask):
+            known = rpc.Permission(permType=rpc.Permission.READ, key=b"/web/", range_end=b"/web0")
+            return rpc.AuthRoleGetResponse(perm=[known, rpc.Permission(permType=7, key=b"x")])
+
+    found = await GrpcAccounts(Stored()).permissions_of(Endpoint("127.0.0.1"), "web")
+
+    assert found == {Permission("Read", b"/web/", b"/web0")}
+
+
 async def test_members_that_deny_the_operator_are_reported_and_nothing_is_done(bench):
     bench.declare(TLS={"peer": "Plaintext", "client": "Plaintext"})
     await bench.run()

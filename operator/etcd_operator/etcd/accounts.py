@@ -35,6 +35,11 @@ from etcd_stateful.membership.upkeep.accounts import (
     SetPassword,
 )
 
+PASSWORD_SECONDS: Final = 10.0
+"""For one password, which etcd hashes. `bcrypt-cost` may make that take seconds."""
+
+_HASHING: Final = frozenset({"Authenticate", "UserAdd", "UserChangePassword"})
+
 _WRONG: Final = "invalid user ID or password"
 _HAS_NONE: Final = "no password user"
 
@@ -121,7 +126,8 @@ class GrpcAccounts:
 
 
 def _asking(method: str, request: Any) -> Ask:
-    return call(rpc.AuthStub, method, request, CHANGE_SECONDS)
+    seconds = PASSWORD_SECONDS if method in _HASHING else CHANGE_SECONDS
+    return call(rpc.AuthStub, method, request, seconds)
 
 
 async def change(

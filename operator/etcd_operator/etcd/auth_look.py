@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 CALLS: Final = 1
 """How many calls to etcd a look needs if nothing has changed."""
 
+LONGEST_SECONDS: Final = 40.0
+"""For one look, as many passwords may take long to hash: a pass may look twice, and has two minutes
+with all else that it does."""
+
 
 @dataclass(frozen=True, slots=True)
 class AuthLook:
@@ -40,11 +44,12 @@ async def look(
     passwords: Mapping[str, str],
     last: AuthLook | None,
 ) -> AuthLook | None:
-    """Looks at users, roles and passwords; None if etcd does not answer or refuses."""
+    """Looks at users, roles and passwords; None if etcd does not answer in time or refuses."""
     try:
-        return await _look(accounts, at, base, passwords, last)
-    except (NoAnswer, Refused) as error:
-        log.debug("etcd's users and roles: %s", error)
+        async with asyncio.timeout(LONGEST_SECONDS):
+            return await _look(accounts, at, base, passwords, last)
+    except (NoAnswer, Refused, TimeoutError) as error:
+        log.debug("etcd's users and roles: %s", str(error) or "too slow")
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 
@@ -9,7 +10,8 @@ import pytest
 from aetcd import rpc
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.etcd.accounts import GrpcAccounts
+from etcd_operator.etcd import accounts, auth_look
+from etcd_operator.etcd.accounts import PASSWORD_SECONDS, GrpcAccounts
 from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.etcd.client import GrpcEtcd, _meaning
 from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
@@ -332,6 +334,62 @@ async def test_a_permission_of_a_type_that_etcd_does_not_know_ended_each_look_at
     found = await GrpcAccounts(Stored()).permissions_of(Endpoint("127.0.0.1"), "web")
 
     assert found == {Permission("Read", b"/web/", b"/web0")}
+
+
+async def test_a_password_that_took_seconds_to_hash_was_never_tried_or_set(monkeypatch):
+    """With a high `bcrypt-cost`. Versions and restarts waited for it."""
+    monkeypatch.setattr(accounts, "CHANGE_SECONDS", 0.05)
+    allowed = dict[str, float]()
+
+    class Asked:
+        async def read(self, _at, ask):
+            await ask(None)
+
+        change = read
+
+    def stub(_channel):
+        return Stub()
+
+    class Stub:
+        def __getattr__(self, method):
+            async def said(_request, **within):
+                allowed[method] = within["timeout"]
+
+            return said
+
+    monkeypatch.setattr(accounts.rpc, "AuthStub", stub)
+    asked = GrpcAccounts(Asked())
+    at = Endpoint("127.0.0.1")
+
+    await asked.try_password(at, "web", "x")
+    for change in (AddUser("web"), SetPassword("web"), DeleteUser("web")):
+        await asked.change(at, change, "x")
+
+    assert allowed == {
+        "Authenticate": PASSWORD_SECONDS,
+        "UserAdd": PASSWORD_SECONDS,
+        "UserChangePassword": PASSWORD_SECONDS,
+        "UserDelete": 0.05,
+    }
+
+
+async def test_passwords_that_take_minutes_to_hash_leave_time_for_other_steps(on, monkeypatch):
+    monkeypatch.setattr(auth_look, "LONGEST_SECONDS", 0.01)
+
+    async def slow(_at, user, _password):
+        on.accounts.calls.append(f"try {user}")
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(on.accounts, "try_password", slow)
+    on.accounts.do(SetPassword("web"), "another")
+    minutes(on)
+
+    async with asyncio.timeout(5):
+        await on.once()
+        await on.once()
+
+    assert "try root" in on.accounts.calls
+    assert "users and roles" in on.status["plan"]
 
 
 async def test_members_that_deny_the_operator_are_reported_and_nothing_is_done(bench):

@@ -74,7 +74,7 @@ class _Seldom(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith("kopf.") or "will retry" not in record.getMessage():
             return True
-        due = record.created - self._last >= SELDOM_SECONDS
+        due = abs(record.created - self._last) >= SELDOM_SECONDS  # the clock may be set back
         if due:
             self._last = record.created
         return due

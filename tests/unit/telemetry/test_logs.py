@@ -131,6 +131,17 @@ def test_an_outage_is_logged_occasionally_and_not_by_every_watch(written):
     assert "something else" in written.getvalue()
 
 
+def test_after_the_clock_was_set_back_nothing_was_said_of_failing_watches_for_as_long(written):
+    logs.setup("INFO", "text", written)
+    logger = logging.getLogger("kopf._cogs.clients.watching")
+    logger.error("#1 failed; will retry")
+    record = logger.makeRecord(logger.name, logging.ERROR, "", 0, "#2 failed; will retry", (), None)
+    record.created -= 86400
+    logger.handle(record)
+
+    assert written.getvalue().count("will retry") == 2
+
+
 def test_lines_below_the_level_are_not_logged(written):
     logs.setup("WARNING", "text", written)
     logging.getLogger("etcd_operator").info("chatter")

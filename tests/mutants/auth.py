@@ -87,8 +87,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/etcd/auth_look.py",
-        "    of = (status, base.cluster.auth, names, _digests(passwords))\n",
-        "    of = (status, base.cluster.auth, names)\n",
+        "    of = (at.cluster_id, status, base.cluster.auth, names, _digests(passwords))\n",
+        "    of = (at.cluster_id, status, base.cluster.auth, names)\n",
         "a new password in a Secret is never set",
     ),
     Mutant(

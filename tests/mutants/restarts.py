@@ -621,7 +621,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OBSERVE,
-        "self._sweeps[key] = Sweep(looked=last.looked)",
+        "self._sweeps[key] = Sweep(known=last.known)",
         "self._sweeps[key] = last",
         "the second look believes what members said at the first",
     ),

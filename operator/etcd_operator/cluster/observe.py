@@ -207,7 +207,7 @@ class Observer:
         await self._read_again(cluster)
         # Of what was said, only users and roles are kept: etcd says whether they have changed.
         if (last := self._sweeps.pop(key, None)) is not None:
-            self._sweeps[key] = Sweep(looked=last.looked)
+            self._sweeps[key] = Sweep(known=last.known)
         return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
 
     async def _read_again(self, cluster: EtcdCluster) -> None:

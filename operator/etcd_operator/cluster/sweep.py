@@ -61,6 +61,9 @@ class Sweep:
     """etcd's message if it denies the operator access; else empty."""
 
     looked: AuthLook | None = None
+    known: AuthLook | None = None
+    """The last look that succeeded, in this round or an earlier one."""
+
     answers: Mapping[str, StartAnswer] = field(default_factory=dict)
     """The answers of `start`, by pod UID."""
 
@@ -190,11 +193,12 @@ class Network:
                 )
                 if recounting.is_due(base, found.alarms):
                     statuses = await recounting.recounted(self._etcd, places, statuses)
-                looked = await self._look(base, places[ordinal], passwords, last.looked)
+                looked = await self._look(base, places[ordinal], passwords, last.known)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
-                return Sweep(statuses, strangers, view, found, calls, looked=looked)
+                known = looked or last.known
+                return Sweep(statuses, strangers, view, found, calls, looked=looked, known=known)
             denied = denied or (view if isinstance(view, str) else "")
-        return Sweep(statuses, strangers, calls=calls, denied=denied)
+        return Sweep(statuses, strangers, calls=calls, denied=denied, known=last.known)
 
     async def _look(
         self,

@@ -31,7 +31,8 @@ with all else that it does."""
 
 @dataclass(frozen=True, slots=True)
 class AuthLook:
-    """What was found, and for what: with another revision, spec or password it is void."""
+    """What was found, and for what: of another etcd cluster, or with another revision, spec or
+    password, it is void."""
 
     view: AuthView
     of: tuple[object, ...]
@@ -62,7 +63,7 @@ async def _look(
 ) -> AuthLook:
     status = await accounts.status(at)
     names = authentication.names_asked_for(base)
-    of = (status, base.cluster.auth, names, _digests(passwords))
+    of = (at.cluster_id, status, base.cluster.auth, names, _digests(passwords))
     if last is not None and last.of == of:
         return last
     view = await _view(accounts, at, status.enabled, names)

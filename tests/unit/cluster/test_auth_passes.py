@@ -17,6 +17,7 @@ from etcd_operator.etcd.client import GrpcEtcd, _meaning
 from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission
+from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Level
 from etcd_stateful.membership.upkeep.accounts import (
     AddUser,
@@ -102,6 +103,33 @@ async def test_each_change_of_the_membership_tried_all_passwords_again(on):
 
     assert len(on.etcd.listed) == 5
     assert not [call for call in on.accounts.calls if call.startswith("try")]
+
+
+@pytest.mark.parametrize("silent", ["members", "accounts"])
+async def test_each_election_made_all_passwords_be_tried_again(on, silent):
+    for quiet in (True, False):
+        on.etcd.silent = set(on.etcd.members) if quiet and silent == "members" else set()
+        on.accounts.silent = quiet and silent == "accounts"
+        minutes(on)
+        await on.once()
+
+    assert "status" in on.accounts.calls
+    assert not [call for call in on.accounts.calls if call.startswith("try")]
+
+
+@pytest.mark.parametrize(("other", "again"), [(0, False), (1, True)])
+async def test_a_look_at_another_etcd_cluster_does_not_count(on, other, again):
+    """After a restore in place, the users may be of another cluster with as many changes of
+    them."""
+    observer = on.reconciler._observer
+    cluster = parse_cluster(on.body)
+    at = Endpoint("10.0.0.1", on.etcd.cluster_id + other)
+    base, passwords = observer.from_store(on.body, cluster), observer._passwords.of(cluster)
+    last = observer._sweeps[KEY].known
+
+    await auth_look.look(on.accounts, at, base, passwords, last)
+
+    assert ("try web" in on.accounts.calls) == again
 
 
 async def test_no_password_followed_its_secret_while_that_of_a_new_user_was_missing(on):

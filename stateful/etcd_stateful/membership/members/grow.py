@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.members import budget, changes, claim_expansion
-from etcd_stateful.membership.members.loss import is_outvoted
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rolling import retries, roll, upgrade
 from etcd_stateful.membership.roster import Seat
@@ -105,21 +104,12 @@ def _add(seen: Observation, seat: Seat) -> Step:
         return Wait(
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
-    if held := _held_by_budget(seen, seat) or _copy_of_another(seen, seat):
+    if held := _held_by_budget(seen, seat):
         return held
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
     others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
     other_urls = tuple(sorted(others))
     return changes.request(seen, lambda asked: MemberAddLearner(asked, url, words, other_urls))
-
-
-def _copy_of_another(seen: Observation, seat: Seat) -> Step | None:
-    """Moves leadership away from a member that the majority contradicts: the new one copies the
-    leader's data."""
-    leads = next((one for one in roster.voters(seen) if one.leads), None)
-    if leads is None or not is_outvoted(seen, leads.ordinal):
-        return None
-    return changes.hand_over(seen, leads, f"{seat.name} is to copy data that most members have")
 
 
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:

@@ -187,7 +187,7 @@ def _label(pod: Json, name: str) -> str:
     return str(labels_of(pod).get(name, ""))
 
 
-def _phase(pod: Json) -> str:
+def _phase(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("phase", ""))
 
 

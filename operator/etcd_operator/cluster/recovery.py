@@ -169,9 +169,7 @@ def _is_done(pod: Mapping[str, Any]) -> bool:
     """Whether the pod's work is done. Its Job is not complete yet if admission has added a
     container, such as a service mesh's: that may never end. And etcd, which was stopped, may have
     been started once more, and fails, as its configuration is gone."""
-    every = all_containers(pod.get("status") or {})
-    ends = ((one.get("state") or {}).get("terminated") for one in every if one["name"] == _LAST)
-    return any(how is not None and how.get("exitCode") == 0 for how in ends)
+    return any(name == _LAST and how.get("exitCode") == 0 for name, how in jobs.ended(pod))
 
 
 def _failed(raw: Json) -> int:

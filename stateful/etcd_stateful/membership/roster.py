@@ -25,6 +25,9 @@ SILENT_SECONDS: Final = 30.0
 """From the creation of a pod: only then is it worth a word why its `start` does not answer, as it
 refuses connections until it listens."""
 
+GIVE_UP: Final = "delete the Node, or force-delete the pod"
+"""What to do about a pod that never stops, as its node is off for good."""
+
 SAVE: Final = "etcdctl snapshot save by kubectl port-forward"
 """How to save a member's data, for messages. In its pod the file would end with the member's
 volume, and cannot be copied from there: etcd's image has no `tar`, which `kubectl cp` needs."""
@@ -277,7 +280,7 @@ def stopping(pod: Pod) -> str:
         return pod.name
     return (
         f"{pod.name} (its node does not confirm that it has stopped; if the node is off for good, "
-        "delete the Node, or force-delete the pod)"
+        f"{GIVE_UP})"
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.membership.beginning.bootstrap import at_running_version
+from etcd_stateful.membership.beginning.bootstrap import behind_the_spec
 from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
@@ -112,14 +112,12 @@ def _behind(seen: Observation) -> str:
     somebody has added to the template, which is no drift."""
     if not seen.outdated:
         return ""
-    now = at_running_version(seen).template_hash
-    outdated = [pod for pod in seen.pods if pod.name in seen.outdated]
-    words = ""
-    if behind := [pod.name for pod in outdated if pod.spec_hash != now]:
+    words, behind = "", [pod.name for pod in behind_the_spec(seen)]
+    if behind:
         words += (
             f" except for pods {', '.join(behind)}, which have yet to be restarted for the spec"
         )
-    if older := [pod.name for pod in outdated if pod.spec_hash == now]:
+    if older := [name for name in seen.outdated if name not in behind]:
         words += (
             f"; pods {', '.join(older)} keep the template from before another version of the "
             "operator, or an edit of the StatefulSet (kubectl rollout restart): each gets the "

@@ -63,6 +63,14 @@ class World:
                 return after
         raise AssertionError("it never comes to rest")
 
+    async def succeed(self) -> None:
+        """The backup is described, and the cluster that is made from it serves."""
+        await self.settle()
+        self.end(Described(OLD, "3.7.3", 42))
+        await self.settle()
+        self.serve()
+        await self.settle()
+
     @property
     def status(self) -> Json:
         return self.kube.live(ETCD_RESTORES, "c").get("status") or {}
@@ -183,11 +191,7 @@ async def test_an_existing_cluster_is_never_touched(world: World) -> None:
 
 async def test_a_restore_that_has_succeeded_does_not_act_again(world: World) -> None:
     """If the cluster is deleted later, it must not come back by itself with old data."""
-    await world.settle()
-    world.end(Described(OLD, "3.7.3", 42))
-    await world.settle()
-    world.serve()
-    await world.settle()
+    await world.succeed()
     world.kube.remove(ETCD_CLUSTERS, "default", "c")
     world.kube.remove(JOBS, "default", "c-backup-d1")
 
@@ -199,11 +203,7 @@ async def test_kubectl_waited_for_ever_for_a_restore_that_was_edited_once_it_was
     world: World,
 ) -> None:
     """`kubectl wait` looks at the generation that a condition is about."""
-    await world.settle()
-    world.end(Described(OLD, "3.7.3", 42))
-    await world.settle()
-    world.serve()
-    await world.settle()
+    await world.succeed()
     before = world.condition()
     world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
     assert await world.settle() is None
@@ -221,11 +221,7 @@ async def test_a_restore_seemed_to_have_restored_what_was_named_only_after_it_wa
     world: World,
 ) -> None:
     """Nothing was, and `Complete` was about the edited spec."""
-    await world.settle()
-    world.end(Described(OLD, "3.7.3", 42))
-    await world.settle()
-    world.serve()
-    await world.settle()
+    await world.succeed()
     before = world.condition()["message"]
     for path in ("mybucket/another", "mybucket/a-third"):
         world.edit(SPEC | {"s3": S3 | {"path": path}})

@@ -28,6 +28,13 @@ def labels(bench: Bench) -> dict[str, str]:
     return {name: one["metadata"]["labels"].get(naming.MEMBER_ID, "") for name, one in pods.items()}
 
 
+def owners_woken(bench: Bench) -> list[Owner]:
+    """Whom the store wakes from now on."""
+    woken: list[Owner] = []
+    bench.store._wake = woken.append
+    return woken
+
+
 async def test_each_pod_is_labelled_with_its_member_once(bench):
     bench.declare()
     await bench.run()
@@ -73,8 +80,7 @@ async def test_a_change_of_a_pod_that_came_with_the_answer_to_its_label_was_seen
     bench.declare()
     await bench.run()
     without_labels(bench)
-    woken: list[Owner] = []
-    bench.store._wake = woken.append
+    woken = owners_woken(bench)
 
     def not_ready() -> None:
         pod = bench.kube.live(PODS, "a-0")
@@ -110,8 +116,7 @@ async def test_a_label_whose_event_was_faster_than_the_answer_queues_nothing_mor
     bench.declare()
     await bench.run()
     without_labels(bench)
-    woken: list[Owner] = []
-    bench.store._wake = woken.append
+    woken = owners_woken(bench)
     await bench.once()
 
     assert all(labels(bench).values())

@@ -62,14 +62,9 @@ async def test_an_object_that_was_deleted_to_mend_a_refused_change_was_missing_u
     settled.kube.put(resource, found)
     refused = Rejected("spec: Invalid value: field is immutable", status=422)
     settled.kube.failures[f"apply {resource.kind}"] = [refused]
-    while "StepFailed" not in settled.events.reasons():
-        settled.clock.now += await settled.once()
-    settled.kube.remove(resource, "default", name)
-    began = settled.clock.now
-    while not settled.kube.find(resource, name):
-        settled.clock.now += await settled.once()
+    await settled.until_failed()
 
-    assert settled.clock.now - began < 1
+    assert await settled.missing_for(resource, name) < 1
 
 
 def unreadable(resource):

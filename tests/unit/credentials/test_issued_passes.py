@@ -598,17 +598,19 @@ class TestAnotherAuthority:
         for name in LEAVES:
             assert signed(leaf(settled, name), new), name
 
+    async def told_when_all_have_expired(self, bench):
+        await a_while(bench, 20)
+        bench.clock.now += 91 * DAY
+        await self.replaced(bench)
+        await a_while(bench, 20)
+        return bench.condition("Blocked")
+
     async def test_it_said_only_that_no_quorum_answers_when_its_own_certificate_had_expired(
         self, settled
     ):
         """Members do not trust what is issued by now, so it cannot be used."""
-        await a_while(settled, 20)
-        settled.clock.now += 91 * DAY
-        await self.replaced(settled)
+        told = await self.told_when_all_have_expired(settled)
 
-        await a_while(settled, 20)
-
-        told = settled.condition("Blocked")
         assert told["reason"] == "CertificatesUnusable"
         assert "delete all pods of the cluster" in told["message"]
 
@@ -616,13 +618,9 @@ class TestAnotherAuthority:
         bench.declare(size=3, TLS=ISSUED, pod={"emptyDir": {}})
         await bench.run()
         await bench.run()
-        await a_while(bench, 20)
-        bench.clock.now += 91 * DAY
-        await self.replaced(bench)
 
-        await a_while(bench, 20)
+        told = await self.told_when_all_have_expired(bench)
 
-        told = bench.condition("Blocked")
         assert told["reason"] == "CertificatesUnusable"
         assert "do not trust the authority" in told["message"]
         assert "Do not delete the pods: their data is in emptyDir volumes" in told["message"]

@@ -94,6 +94,19 @@ class Bench:
             assert delay is not None, "nobody would look again"
             self.clock.now += delay
 
+    async def until_failed(self) -> None:
+        """Until a step is reported to fail."""
+        while "StepFailed" not in self.events.reasons():
+            self.clock.now += await self.once()
+
+    async def missing_for(self, resource: Resource, name: str) -> float:
+        """Deletes an object, and returns after how many seconds there is one again."""
+        self.kube.remove(resource, "default", name)
+        began = self.clock.now
+        while not self.kube.find(resource, name):
+            self.clock.now += await self.once()
+        return self.clock.now - began
+
     def forget(self) -> None:
         """What was asked, changed and told so far."""
         for memory in (self.kube.calls, self.kube.log, self.etcd.calls, self.etcd.changes):

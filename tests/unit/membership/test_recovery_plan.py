@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
 from views import with_pod
-from worlds import UID, Conflict, drive, is_write, labels
+from worlds import UID, Conflict, drive, is_write, labels, once
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership.epochs import survivor
@@ -126,13 +126,11 @@ class TestTheWholeChain:
         world.ask(1)
         drive_until(world, WriteBootstrap)
         while world.record.survivor or world.record.epoch == 1:
-            step = decide(world.observe())
-            world.apply(step) if is_write(step) else world.turn()
+            once(world)
         world.stuck = {1}
         for _ in range(20):
-            step = decide(world.observe())
+            step = once(world)
             assert not isinstance(step, Hold), step
-            world.apply(step) if is_write(step) else world.turn()
         assert world.pods[0].where == world.pods[2].where == "start"
         world.stuck = set()
 
@@ -274,8 +272,7 @@ class TestBeforeTheEpochIsRaised:
         world.ask(1)
         world.strangers = ("c-2",)
         for _ in range(20):
-            step = decide(world.observe())
-            world.apply(step) if is_write(step) else world.turn()
+            once(world)
 
         ways = "delete the Node, or force-delete the pod"
         wait(decide(world.observe()), "pods c-2 to stop", ways)

@@ -9,7 +9,7 @@ import pytest
 from recovery_world import RecoveryWorld, formed
 from restore_world import RESTORE, RestoreWorld, born
 from views import with_pod
-from worlds import body, drive, is_write, labels
+from worlds import body, drive, is_write, labels, once
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
@@ -102,17 +102,15 @@ class TestWhileTheFirstMemberStarts:
         """The others wait with empty volumes, as they should."""
         world = born()
         while world.secret is None or not world.record.latched:
-            step = decide(world.observe())
-            world.apply(step) if is_write(step) else world.turn()
+            once(world)
         world.stuck = {0}
         return world
 
     def test_the_quorum_was_called_lost_and_a_recovery_was_proposed(self) -> None:
         world = self.starting()
         for _ in range(20):
-            step = decide(world.observe())
+            step = once(world)
             assert not isinstance(step, Hold), step
-            world.apply(step) if is_write(step) else world.turn()
         assert world.pods[1].where == world.pods[2].where == "start"
         world.stuck = set()
 

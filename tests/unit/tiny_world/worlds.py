@@ -86,6 +86,13 @@ def _label(step: Step) -> str:  # noqa: C901, PLR0911
 _VERBS = {MemberPromote: "promote", MemberRemove: "remove", MoveLeader: "lead"}
 
 
+def once(world: World) -> Step:
+    """One pass of the operator; if it writes nothing, the world goes on."""
+    step = decide(world.observe())
+    world.apply(step) if is_write(step) else world.turn()
+    return step
+
+
 def drive(
     world: World, *, idle: int = 15, limit: int = 300, each: Callable[[Step], None] | None = None
 ) -> Step:

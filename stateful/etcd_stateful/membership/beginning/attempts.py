@@ -22,7 +22,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.beginning.bootstrap import (
-    at_running_version,
+    behind_the_spec,
     first_peers,
     running_version,
 )
@@ -158,9 +158,7 @@ def _kept_in_spite_of_an_edit(seen: Observation) -> list[str]:
     emptyDir."""
     if seen.cluster.durable:
         return []
-    now = at_running_version(seen).template_hash
-    outdated = (pod for pod in seen.pods if pod.name in seen.outdated and pod.spec_hash != now)
-    return [pod.name for pod in outdated if pod.etcd_started]
+    return [pod.name for pod in behind_the_spec(seen) if pod.etcd_started]
 
 
 def _backup_in_words(seen: Observation) -> str:

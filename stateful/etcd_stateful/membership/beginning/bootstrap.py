@@ -127,6 +127,13 @@ def at_running_version(seen: Observation) -> EtcdCluster:
     return replace(seen.cluster, version=running_version(seen))
 
 
+def behind_the_spec(seen: Observation) -> list[Pod]:
+    """Pods without the newest template that were created from an older spec. The other outdated
+    ones were created from this one, by a template that differed for another reason."""
+    outdated, now = seen.outdated, at_running_version(seen).template_hash
+    return [pod for pod in seen.pods if pod.name in outdated and pod.spec_hash != now]
+
+
 def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
     """Peer URLs by member name, for an initial cluster of this size."""
     return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}

@@ -14,6 +14,7 @@ from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
@@ -21,7 +22,7 @@ from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hol
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.records.bootstrap import Bootstrap
 
-IF_OFF: Final = "(if the node of one is off for good, delete the Node, or force-delete the pod)"
+IF_OFF: Final = f"(if the node of one is off for good, {roster.GIVE_UP})"
 """To be added to a wait for pods to stop."""
 
 

@@ -157,7 +157,7 @@ def _giving_up(seen: Observation, name: str) -> str:
     needed: the Job's pod gets it once Kubernetes knows that no other pod has it."""
     asked = seen.cluster.recovery
     if name == (asked.survivor if asked else recorded(seen).survivor):
-        return "delete the Node, or force-delete the pod"
+        return roster.GIVE_UP
     return "list the pod in spec.recovery.fenced"
 
 

@@ -100,7 +100,7 @@ class ByHand:
         start = time.monotonic()
         again: Json = {"metadata": {"annotations": {"restarted": secrets.token_hex(3)}}}
         if image:
-            again["spec"] = {"containers": [{"name": "etcd", "image": image}]}
+            again["spec"] = {"containers": [{**self._container(), "image": image}]}
         self._patch({"spec": {"updateStrategy": {"type": "RollingUpdate"}, "template": again}})
         self.timeline.until(
             "all are new",
@@ -146,9 +146,7 @@ class ByHand:
         )
 
     def _joining(self, hosts: list[str], replicas: int) -> Json:
-        found = self.kube.get(STATEFUL_SETS, self.namespace, NAME)
-        assert found is not None
-        container = found["spec"]["template"]["spec"]["containers"][0]
+        container = self._container()
         initial = ",".join(
             f"{host}=http://{host}.{NAME}.{self.namespace}.svc:2380" for host in hosts
         )
@@ -166,6 +164,13 @@ class ByHand:
                 "template": template,
             }
         }
+
+    def _container(self) -> Json:
+        """etcd's in the template, whole: a merge patch replaces lists."""
+        found = self.kube.get(STATEFUL_SETS, self.namespace, NAME)
+        assert found is not None
+        container: Json = found["spec"]["template"]["spec"]["containers"][0]
+        return container
 
     def _remove(self, ordinal: int) -> None:
         asked = self._any_member(but=ordinal)

@@ -108,4 +108,27 @@ async def _apply(kube: Kubernetes, resource: Resource, body: Json, status: Json)
     names = ("name", "namespace", "uid", "resourceVersion")
     metadata = {name: body["metadata"][name] for name in names}
     manifest = resource.named({"metadata": metadata, "status": status})
-    return await kube.apply(resource, manifest, status=True)
+    written = await kube.apply(resource, manifest, status=True)
+    if not (left := _left_over(written.get("status") or {}, status)):
+        return written
+    metadata["resourceVersion"] = written["metadata"]["resourceVersion"]
+    patch = {"metadata": metadata, "status": left}
+    return await kube.merge_patch(
+        resource, metadata["namespace"], metadata["name"], patch, status=True
+    )
+
+
+def _left_over(there: Json, status: Json) -> Json:
+    """A merge patch that removes what the status does not have. What others have written stays in
+    an apply that does not name it: of the coreos operator, or of a tool that has restored the
+    object together with its status."""
+    patch: Json = {}
+    for key, value in there.items():
+        ours = status.get(key)
+        if ours is None:
+            patch[key] = None
+        elif isinstance(value, dict) and (inner := _left_over(value, ours)):
+            patch[key] = inner
+        elif isinstance(value, list) and len(value) > len(ours):
+            patch[key] = ours
+    return patch

@@ -18,6 +18,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import StatusWriter, write_status
 from etcd_operator.kube.store import Store
+from etcd_stateful.backup.restores import is_over
 
 WRITE = "apply EtcdCluster/status"
 STATUS = {"phase": "Creating"}
@@ -28,6 +29,25 @@ class Blind(FakeKube):
 
     def _check(self, known, wanted):
         super()._check(known, {k: v for k, v in wanted.items() if k != "uid"})
+
+
+class Merging(FakeKube):
+    """Like the API server: what others have written stays in a status that is applied, unless the
+    status names it."""
+
+    async def apply(self, resource, manifest, *, status=False):
+        before = self.live(resource, manifest["metadata"]["name"])["status"]
+        written = await super().apply(resource, manifest, status=status)
+        return self.put(resource, {**written, "status": merged(before, written["status"])})
+
+
+def merged(theirs, ours):
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return {**theirs, **{key: merged(theirs.get(key), one) for key, one in ours.items()}}
+    if ours and isinstance(ours, list) and isinstance(ours[0], dict):
+        types = {one["type"] for one in ours}
+        return [*ours, *(one for one in theirs or () if one["type"] not in types)]
+    return ours
 
 
 @pytest.fixture
@@ -107,6 +127,63 @@ async def test_other_errors_are_raised_to_the_caller(kube, body, first, error):
 
     with pytest.raises(type(error)):
         await write_status(kube, ETCD_CLUSTERS, body, STATUS)
+
+
+def said(kind, status="True"):
+    return {"type": kind, "status": status, "reason": kind, "message": ""}
+
+
+THEIRS = {
+    "phase": "Running",
+    "reason": "",
+    "conditions": [said("Available"), said("Scaling"), said("Blocked")],
+    "restore": {"uid": "u", "generation": 3},
+    "members": {"ready": ["a-mx6k2vbz7p"], "unready": []},
+}
+OURS = {
+    "phase": "Creating",
+    "conditions": [said("Available", "False")],
+    "restore": {"uid": "u"},
+    "members": {"ready": [], "unready": []},
+}
+
+
+class TestWhatOthersHaveWritten:
+    """As the coreos operator, or a tool that restored the object together with its status. An apply
+    leaves it as it is, so the cluster was Scaling, and Blocked, for ever."""
+
+    @pytest.fixture
+    def kube(self):
+        return Merging()
+
+    async def test_stayed_for_ever(self, kube):
+        body = kube.put(ETCD_CLUSTERS, cluster_body() | {"status": THEIRS})
+
+        written = await write_status(kube, ETCD_CLUSTERS, body, OURS)
+
+        assert written["status"] == OURS
+        assert kube.live(ETCD_CLUSTERS, "a") == written
+        assert kube.calls == {WRITE: 1, "patch EtcdCluster/status": 1}
+
+    async def test_a_restore_that_had_once_failed_was_over_before_it_began(self, kube):
+        metadata = cluster_body()["metadata"] | {"generation": 1}
+        body = kube.put(ETCD_RESTORES, {"metadata": metadata, "status": {"succeeded": False}})
+
+        written = await write_status(kube, ETCD_RESTORES, body, {"observedGeneration": 1})
+
+        assert not is_over(written)
+
+    async def test_is_not_removed_from_another_cluster_with_the_same_name(self, kube):
+        body = kube.put(ETCD_CLUSTERS, cluster_body() | {"status": THEIRS})
+        anew = cluster_body() | {"status": THEIRS}
+        anew["metadata"]["uid"] = "uid-new"
+        kube.before["patch EtcdCluster/status"] = lambda: (
+            kube.remove(ETCD_CLUSTERS, "default", "a"),
+            kube.put(ETCD_CLUSTERS, anew),
+        )
+
+        assert await write_status(kube, ETCD_CLUSTERS, body, OURS) is None
+        assert kube.live(ETCD_CLUSTERS, "a")["status"] == THEIRS
 
 
 class TestARefusal:

@@ -49,11 +49,12 @@ class Outcome:
 
     @property
     def has_formed(self) -> bool:
-        """Whether the cluster has formed: from the record, or without one from the last status."""
+        """Whether the cluster has formed: from the record, or without one from the last status,
+        unless that is of the coreos operator, which ran other members and wrote no generation."""
         seen = self.observation
         if seen and seen.bootstrap:
             return seen.bootstrap.latched
-        return self.stored.get("phase") == "Running"
+        return self.stored.get("phase") == "Running" and "observedGeneration" in self.stored
 
     def was(self, kind: str) -> bool:
         """Whether this condition was true the last time, for the same spec.

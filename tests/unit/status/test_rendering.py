@@ -19,6 +19,17 @@ from etcd_stateful.versions import parse_version
 IDS = tuple(f"{member.member_id:016x}" for member in formed(3).record.members)
 ROLES = ("leader", "voter", "voter")
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+COREOS = {
+    "phase": "Running",
+    "size": 3,
+    "serviceName": "c-client",
+    "clientPort": 2379,
+    "members": {"ready": ["c-5xj8qzw2kd", "c-9vtl4m7r6p", "c-h2c8nn5bgs"]},
+    "currentVersion": "3.2.13",
+    "targetVersion": "",
+    "conditions": [{"type": "Available", "status": "True", "reason": "Cluster available"}],
+}
+"""A status that the coreos operator has left."""
 
 
 def status(world: World, now: str = NOW, **more: Any) -> dict[str, Any]:
@@ -135,6 +146,18 @@ class TestPhase:
         stored = status(formed(3))
 
         assert refused(stored, size=9)["phase"] == "Running"
+
+    def test_a_cluster_of_the_coreos_operator_counted_as_running_for_ever(self) -> None:
+        """Its version was refused, and so was each supported one, by a rule of the CRD: that is a
+        jump from what the members of a running cluster run."""
+        found = refused(COREOS, version="3.2.13")
+
+        assert found["phase"] == "Failed"
+        [available] = [one for one in found["conditions"] if one["type"] == "Available"]
+        assert available["reason"] == "NotAccepted"
+
+    def test_a_cluster_of_the_coreos_operator_that_is_accepted_has_not_formed_here(self) -> None:
+        assert status(World(body(3, status=COREOS)))["phase"] == "Creating"
 
 
 class TestPlan:

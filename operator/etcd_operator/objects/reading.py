@@ -186,22 +186,37 @@ def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
     """The object, if it does not belong to this cluster; else None.
 
     An object without an owner does not belong to it either: one that was created by hand is not
-    taken over (I10).
+    taken over (I10). Nor does a Service that the coreos operator has made for this very object.
     """
     owner = controller(raw) or _own_reference(cluster, raw)
-    if owner is not None and owner.get("uid") == cluster.uid:
+    own = owner is not None and owner.get("uid") == cluster.uid
+    of_coreos = kind == "Service" and _is_of_coreos(cluster, raw)
+    if own and not of_coreos:
         return None
     predecessor = (
         owner is not None
+        and not own
         and owner.get("kind") == naming.CLUSTER_KIND
         and owner.get("name") == cluster.name
     )
+    words = _OF_COREOS if of_coreos else _in_words(owner, predecessor=predecessor)
     return Foreign(
         kind=kind,
         name=raw["metadata"]["name"],
-        owner=_in_words(owner, predecessor=predecessor),
+        owner=words,
         passing=predecessor or "deletionTimestamp" in raw["metadata"],
     )
+
+
+_OF_COREOS: Final = "the coreos operator (it leads to its members)"
+
+
+def _is_of_coreos(cluster: EtcdCluster, service: Object) -> bool:
+    """Whether the coreos operator has made the Service, which leads to the members that it ran.
+    With our selector they would lose each other, and clients would find an empty cluster (I11)."""
+    selector = (service.get("spec") or {}).get("selector")
+    ours = labels_of(service).get(naming.LABEL_MANAGED_BY) == naming.MANAGER
+    return not ours and bool(selector == {"app": "etcd", "etcd_cluster": cluster.name})
 
 
 def controller(raw: Object) -> Object | None:

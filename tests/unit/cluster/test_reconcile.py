@@ -480,6 +480,27 @@ class TestForeign:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
+    async def test_the_services_of_the_coreos_operator_led_to_an_empty_cluster(self, bench):
+        """Its EtcdCluster was still there when this operator was installed, and owns them. Its
+        members lost each other's names, and clients found nothing of their data."""
+        body = bench.declare()
+        coreos = {"app": "etcd", "etcd_cluster": "a"}
+        owner = {"kind": "EtcdCluster", "name": "a", "uid": body["metadata"]["uid"]}
+        for name in ("a", "a-client"):
+            metadata = {"name": name, "namespace": "default", "labels": coreos}
+            metadata |= {"ownerReferences": [owner | {"controller": True}]}
+            bench.kube.put(SERVICES, {"metadata": metadata, "spec": {"selector": coreos}})
+        bench.clock.now += await bench.run()
+        assert bench.condition("Blocked")["reason"] == "NameTaken"
+        assert "Service a belongs to the coreos operator" in bench.condition("Blocked")["message"]
+        assert bench.kube.writes() == {"apply EtcdCluster/status": 1}
+
+        bench.kube.remove(SERVICES, "default", "a")
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert "Service a-client belongs" in bench.condition("Blocked")["message"]
+        assert bench.kube.live(SERVICES, "a-client")["spec"]["selector"] == coreos
+
     async def test_a_stateful_set_of_another_owner(self, bench):
         theirs = bench.kube.put(
             STATEFUL_SETS,

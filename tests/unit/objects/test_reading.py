@@ -506,6 +506,22 @@ class TestForeign:
         )
         assert reading.foreign(cluster(), "Service", raw).passing
 
+    def test_a_service_of_the_coreos_operator_was_taken_over(self):
+        """It has made it for this very EtcdCluster, if that was left when the operator changed."""
+        of_coreos = {"app": "etcd", "etcd_cluster": "a"}
+        labels = naming.labels("a")
+        for owners in ([self.owner()], []):
+            raw = self.owned(*owners, labels=of_coreos) | {"spec": {"selector": of_coreos}}
+            found = reading.foreign(cluster(), "Service", raw)
+            assert (found.owner, found.passing) == (
+                "the coreos operator (it leads to its members)",
+                False,
+            )
+        edited = self.owned(self.owner(), labels=labels) | {"spec": {"selector": of_coreos}}
+        stripped = self.owned(self.owner()) | {"spec": {"selector": naming.selector("a")}}
+        assert reading.foreign(cluster(), "Service", edited) is None
+        assert reading.foreign(cluster(), "Service", stripped) is None
+
     def test_an_object_of_a_cluster_with_another_name_is_foreign(self):
         found = reading.foreign(cluster(), "Service", self.owned(self.owner(name="b", uid="x")))
         assert (found.owner, found.passing) == ("EtcdCluster b", False)

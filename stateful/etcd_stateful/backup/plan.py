@@ -297,6 +297,8 @@ def _said_before(seen: ObservedBackup) -> WriteStatus:
     """The status of a finished run stays. If `Complete` has reported another problem since, which
     is over now, it reports the end of the run again."""
     stored, told = seen.stored, stored_conditions.find(seen.stored, "Complete")
+    if not told and stored.get("succeeded") is True:
+        return WriteStatus("Stored", _OF_COREOS, "True")
     if told and stored.get("succeeded") is True and told["status"] != "True":
         size, revision = stored.get("size"), stored.get("etcdRevision")
         words = f"{stored.get('location')} holds {size} bytes, revision {revision}"
@@ -304,6 +306,12 @@ def _said_before(seen: ObservedBackup) -> WriteStatus:
     if told and stored.get("succeeded") is False and told.get("message") != stored.get("reason"):
         return WriteStatus("Failed", str(stored.get("reason")))
     return WriteStatus("", "")
+
+
+_OF_COREOS: Final = (
+    "it had succeeded under the coreos operator; to back up again, create another EtcdBackup"
+)
+"""For a status without conditions."""
 
 
 def job_name(backup: EtcdBackup, run: Run) -> str:

@@ -88,12 +88,23 @@ def render(
 def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
     """The status of an EtcdRestore that has succeeded. An edit changes nothing any more, and
     `Complete` says so: what the spec names now was not restored."""
-    told, conditions = stored_conditions.find(body.get("status"), "Complete"), _complete_still(body)
-    if told.get("observedGeneration") != body["metadata"].get("generation"):
-        words = str(told.get("message", "")).removesuffix(_EDITED) + _EDITED
-        conditions = [one | {"message": words[:LONGEST]} for one in conditions]
-    return _with_conditions(body, dict(body.get("status") or {}), conditions, now)
+    stored: Mapping[str, Any] = body.get("status") or {}
+    told = stored_conditions.find(stored, "Complete")
+    if not told and stored.get("succeeded") is True:
+        told = _OF_COREOS
+    words, generation = str(told.get("message", "")), body["metadata"].get("generation")
+    if told.get("observedGeneration", generation) != generation:
+        words = words.removesuffix(_EDITED) + _EDITED
+    again = [_condition("Complete", told["status"], told.get("reason", ""), words)] if told else []
+    return _with_conditions(body, dict(stored), again, now)
 
+
+_OF_COREOS: Final = {
+    "status": "True",
+    "reason": "Restored",
+    "message": "it had succeeded under the coreos operator",
+}
+"""For a status without conditions."""
 
 _EDITED: Final = (
     ". The spec was edited after that, which has no effect: to restore again, delete this "

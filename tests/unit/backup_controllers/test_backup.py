@@ -191,6 +191,21 @@ async def test_a_status_that_the_api_server_refused_was_told_to_nobody(world: Wo
     assert [one["reason"] for one in told] == ["StatusRefused"]
 
 
+async def test_a_backup_that_coreos_had_made_was_not_made_again_without_a_word(
+    world: World,
+) -> None:
+    """It is there if the custom resource definitions were replaced and their objects stayed."""
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    told = {"succeeded": True, "etcdVersion": "3.2.13", "etcdRevision": 42}
+    world.kube.put(ETCD_BACKUPS, body | {"status": told})
+    for generation in (1, 2):
+        world.declare(generation, s3=SPEC["s3"] | {"path": f"mybucket/{generation}"})
+        assert await world.settle() is None
+        assert world.condition()["status"] == "True"
+        assert "succeeded under the coreos operator; to back up" in world.condition()["message"]
+    assert world.jobs() == []
+
+
 async def test_one_object_is_one_backup(world: World) -> None:
     await made(world)
 

@@ -232,6 +232,22 @@ async def test_a_restore_seemed_to_have_restored_what_was_named_only_after_it_wa
     assert told.count("delete this EtcdRestore") == 1
 
 
+async def test_an_edit_of_a_restore_that_coreos_had_carried_out_did_nothing_without_a_word(
+    world: World,
+) -> None:
+    """It is there if the custom resource definitions were replaced and their objects stayed."""
+    body = world.kube.live(ETCD_RESTORES, "c")
+    world.kube.put(ETCD_RESTORES, body | {"status": {"succeeded": True}})
+    assert await world.settle() is None
+
+    told = world.condition()
+    assert (told["status"], told["reason"]) == ("True", "Restored")
+    assert told["message"] == "it had succeeded under the coreos operator"
+    world.edit(SPEC | {"s3": S3 | {"path": "mybucket/another"}})
+    await world.settle()
+    assert "The spec was edited after that, which has no effect" in world.condition()["message"]
+
+
 async def test_the_job_only_describes_the_backup(world: World) -> None:
     await world.settle()
 

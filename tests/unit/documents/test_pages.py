@@ -323,6 +323,19 @@ def test_the_charts_readme_names_values_that_exist() -> None:
             values = values[part]
 
 
+def test_the_command_that_deletes_the_old_etcd_deleted_a_new_one_of_its_name() -> None:
+    """Members and claims have coreos's labels too, and in the old namespace a slip was enough."""
+    page = (ROOT / "docs" / "migrate-from-coreos.md").read_text()
+    [selector] = re.findall(r"kubectl delete pod,service,pvc .* -l '([^']*)'", page)
+    terms, ours = selector.split(","), naming.labels("OLDNAME")
+    wanted = dict(term.split("=") for term in terms if "=" in term)
+
+    assert wanted == {"app": "etcd", "etcd_cluster": "OLDNAME"}
+    assert [term for term in terms if term.removeprefix("!") in ours] == [
+        f"!{naming.LABEL_MANAGED_BY}"
+    ]
+
+
 def test_the_application_asks_as_the_operator_lets_it() -> None:
     """The Secret, its keys and the address belong to the cluster in `etcd-cluster.yaml`."""
     deployment = yaml.safe_load((ROOT / "examples" / "application.yaml").read_text())

@@ -65,6 +65,11 @@ one, and every watch that began before it has ended."""
 OPTIONAL = frozenset({DISRUPTION_BUDGETS, NETWORK_POLICIES})
 """Resources that clusters can do without if they may not be read."""
 
+CRD_MISSING = (
+    "The custom resource definition of this version is not there: set crds.install in the chart, "
+    "or run `kubectl apply --server-side -f crds/`"
+)
+
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
 
@@ -190,6 +195,8 @@ class Informer:
         try:
             return await self._list(scope)
         except Rejected as error:
+            if error.not_found and scope.resource.group == ETCD_CLUSTERS.group:
+                raise Rejected(f"{error}. {CRD_MISSING}", status=error.status) from error
             if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
             now = asyncio.get_running_loop().time()

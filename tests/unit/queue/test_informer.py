@@ -343,6 +343,20 @@ async def test_the_informer_waits_for_the_api_server_and_the_crds(informer, kube
 
 
 @jumping
+async def test_a_missing_crd_was_only_a_404(informer, kube, caplog):
+    """As with `crds.install: false` beside the CRDs of the coreos operator, which had no
+    schedules."""
+    kube.trouble[ETCD_SCHEDULES] = Rejected(
+        "list /apis/x/etcdbackupschedules: HTTP 404", status=404
+    )
+    async with running(informer):
+        await asyncio.sleep(5)
+        said = caplog.records[-1].getMessage()
+        assert "etcdbackupschedules: HTTP 404. The custom resource definition" in said
+        assert "crds.install" in said
+
+
+@jumping
 async def test_the_initial_list_queues_nothing(informer, kube, keys):
     kube.objects = {ETCD_CLUSTERS: [thing(5, "a")], ETCD_BACKUPS: [thing(6, "b")]}
     async with running(informer):

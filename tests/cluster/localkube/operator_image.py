@@ -74,6 +74,10 @@ def prepare_context() -> None:
     shutil.rmtree(REPOSITORY / DEPENDENCIES, ignore_errors=True)
     shutil.copytree(dependencies("app") / "files", REPOSITORY / DEPENDENCIES)
     _prepare_code()
+    # A builder keeps the modes. With a umask such as 077 the image's user could not read anything.
+    for folder in (REPOSITORY / DEPENDENCIES, REPOSITORY / CODE):
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
 
 
 def build_with_buildah() -> None:

@@ -57,6 +57,32 @@ def test_a_layer_has_the_folders_above_its_files(tmp_path: Path) -> None:
         ]
 
 
+def test_a_strict_umask_made_an_image_whose_user_could_not_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `umask 077`, which other pages ask for. A builder copies files with their modes."""
+    before = os.umask(0o077)
+    try:
+        for name in ("files", "etcd_operator"):
+            (tmp_path / name / "inner").mkdir(parents=True)
+            (tmp_path / name / "inner" / "one.py").write_text("")
+        (tmp_path / "files" / "program").touch(mode=0o700)
+        monkeypatch.setattr(operator_image, "REPOSITORY", tmp_path)
+        monkeypatch.setattr(operator_image, "PACKAGES", (tmp_path / "etcd_operator",))
+        monkeypatch.setattr(operator_image, "dependencies", lambda _: tmp_path)
+        monkeypatch.setattr(operator_image, "_compile", lambda _: None)
+        operator_image.prepare_context()
+    finally:
+        os.umask(before)
+
+    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "build").rglob("*")}
+    assert found == {
+        "image": 0o700,  # not copied itself
+        **dict.fromkeys(("dependencies", "code", "etcd_operator", "inner", "program"), 0o755),
+        "one.py": 0o644,
+    }
+
+
 def test_our_dockerfile_is_understood_whole() -> None:
     recipe = dockerfile.read(operator_image.DOCKERFILE.read_text())
     assert set(recipe.copies) == {operator_image.DEPENDENCIES, operator_image.CODE}

@@ -451,6 +451,7 @@ def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
         ({"imagee": {}}, "imagee"),
         ({"image__pullPolicy": "Sometimes"}, "pullPolicy"),
         ({"image__digest": "sha256:1"}, "digest"),
+        ({"image__repository": "reg:5000/op:0.1.0"}, "repository"),
         ({"watchNamespaces": "all"}, "watchNamespaces"),
         ({"watchNamespaces": ["*", "one"]}, "watchNamespaces"),
         ({"watchNamespaces": ["One"]}, "watchNamespaces"),

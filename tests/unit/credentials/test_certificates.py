@@ -104,7 +104,7 @@ class TestNames:
         assert need_of("server").addresses == ("127.0.0.1", "::1")
 
     def test_client_certificates_have_no_names(self):
-        """etcd compares names in a client's certificate with the address of the connection."""
+        """etcd does not look at them: it compares those of its peers only."""
         for role in ("operator", "application"):
             _, files, _ = made(role)
             key = need_of(role).files.certificate

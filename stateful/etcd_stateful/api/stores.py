@@ -131,7 +131,7 @@ def read_store(
         bucket=bucket,
         key=key,
         secret=inner.name(_SECRETS[kind], "a Secret") if kind in _SECRETS else "",
-        endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
+        endpoint=endpoint if not endpoint or "://" in endpoint else f"https://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
         storage_account=_azure_account(inner) if kind == "ABS" else "",
         checksum=checksum,

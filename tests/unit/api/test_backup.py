@@ -195,10 +195,12 @@ def test_backups_in_alibabas_default_region_were_sent_in_plaintext() -> None:
     assert backup.store.endpoint == "https://oss-cn-hangzhou.aliyuncs.com"
 
 
-def test_an_endpoint_of_a_store_without_a_scheme_is_plain_http() -> None:
-    backup = parse_backup(body(s3=S3 | {"endpoint": "minio:9000"}))
+@pytest.mark.parametrize("host", ["s3.eu-west-1.amazonaws.com", "minio:9000"])
+def test_backups_to_an_endpoint_without_a_scheme_were_sent_in_plaintext(host: str) -> None:
+    """coreos's client used TLS then, and its documentation named AWS like that."""
+    backup = parse_backup(body(s3=S3 | {"endpoint": host}))
 
-    assert backup.store.endpoint == "http://minio:9000"
+    assert backup.store.endpoint == f"https://{host}"
 
 
 @pytest.mark.parametrize(

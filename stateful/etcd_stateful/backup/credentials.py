@@ -23,6 +23,9 @@ _CERTIFICATE: Final = re.compile(
 )
 _REGION: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """It becomes a part of the host name, as the account of Azure does."""
+_AWS_HOST: Final = re.compile(
+    r"s3(-fips)?[.-](dualstack\.)?(?P<region>[a-z]+(-[a-z]+)+-\d)\.amazonaws\.com(\.cn)?(?![^:/])"
+)
 _PORT: Final = re.compile(r":\d+$")
 _CLOUDS: Final = {
     "": "",
@@ -81,8 +84,9 @@ def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     config = _s3_place(store)
     if store.checksum:
         config["checksum_algorithm"] = store.checksum
+    place = _region_in(store.endpoint)
     if files is None:
-        return Access(config)
+        return Access(config | ({"region": place} if place else {}))
     secrets = _profile(_required(files, "credentials"), "credentials")
     settings = _profile(files["config"], "config") if files.get("config") else {}
     settings = secrets | settings
@@ -98,11 +102,18 @@ def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     config |= {
         "access_key_id": secrets["aws_access_key_id"],
         "secret_access_key": secrets["aws_secret_access_key"],
-        "region": _region(settings.get("region") or DEFAULT_REGION),
+        "region": _region(settings.get("region") or place or DEFAULT_REGION),
     }
     if token := secrets.get("aws_session_token"):
         config["session_token"] = token
     return Access(config)
+
+
+def _region_in(endpoint: str) -> str:
+    """The region in an endpoint of AWS itself, where the coreos operator found it too, as without a
+    Secret nothing else names it; else empty."""
+    found = _AWS_HOST.match(endpoint.partition("://")[2])
+    return found["region"] if found else ""
 
 
 def _region(name: str) -> str:

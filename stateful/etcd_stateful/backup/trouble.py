@@ -75,6 +75,7 @@ def store_failure(store: Store, raw: str) -> Failure:
         told = f"{_identity(store)}: the store does not accept it ({code or words})"
     elif code in _ELSEWHERE:
         told = f"{_identity(store)}: its region is not the region of the bucket ({code})"
+        told += _way_to_a_region(store)
     elif code == _CLOCKS_DIFFER:
         told = f"{_address(store)} does not accept the time of the node's clock ({code})"
     elif store.kind == "S3" and _LOCKED in raw:
@@ -152,6 +153,13 @@ def _untrusted(store: Store, raw: str) -> str:
     if store.ca_secret:
         return f"{of} is signed neither by Secret {store.ca_secret} nor by a public authority"
     return f"{of} is not signed by a public authority; name a Secret with its own as {CA_FILE}"
+
+
+def _way_to_a_region(store: Store) -> str:
+    """Where to name the region, if no Secret has it."""
+    if store.kind != "S3" or store.secret:
+        return ""
+    return "; name that in spec.s3.endpoint, as s3.<region>.amazonaws.com"
 
 
 def _identity(store: Store) -> str:

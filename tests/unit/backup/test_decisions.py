@@ -189,6 +189,29 @@ class TestCredentials:
     def test_without_a_secret_the_identity_of_the_pod_is_used(self) -> None:
         assert "access_key_id" not in access(S3, None).config
 
+    @pytest.mark.parametrize(
+        ("host", "region"),
+        [
+            ("s3.eu-west-1.amazonaws.com", "eu-west-1"),
+            ("s3-us-gov-west-1.amazonaws.com:443", "us-gov-west-1"),
+            ("s3.dualstack.ap-southeast-2.amazonaws.com/", "ap-southeast-2"),
+            ("s3.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+            ("s3.amazonaws.com", None),
+            ("s3.eu-west-1.amazonaws.com.example", None),
+            ("minio:9000", None),
+        ],
+    )
+    def test_without_a_secret_no_region_but_the_first_could_be_used(
+        self, host: str, region: str | None
+    ) -> None:
+        """coreos took it from the endpoint, as its documentation said."""
+        store = replace(S3, endpoint=f"https://{host}")
+
+        assert access(store, None).config.get("region") == region
+        assert access(store, GOOD).config["region"] == (region or "us-east-1")
+        other = GOOD | {"config": "[default]\nregion = eu-central-1\n"}
+        assert access(store, other).config["region"] == "eu-central-1"
+
     def test_no_secret_is_printed(self) -> None:
         assert "SK%x" not in repr(access(S3, GOOD))
 
@@ -351,6 +374,14 @@ class TestTrouble:
 
         assert told.reason == "StoreRefused"
         assert told.message.startswith("spec.s3.checksum: bucket 'mybucket' has Object Lock")
+
+    def test_nothing_said_where_to_name_the_region_without_a_secret(self) -> None:
+        raw = "status 400 Bad Request: <Code>AuthorizationHeaderMalformed</Code>"
+
+        told = trouble.store_failure(replace(S3, secret=""), raw)
+
+        assert "name that in spec.s3.endpoint, as s3.<region>.amazonaws.com" in told.message
+        assert "spec.s3.endpoint" not in trouble.store_failure(S3, raw).message
 
     def test_an_endpoint_that_cannot_be_reached_is_named(self) -> None:
         store = replace(S3, endpoint="http://minio:9000")

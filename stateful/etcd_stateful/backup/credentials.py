@@ -26,6 +26,7 @@ _REGION: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _AWS_HOST: Final = re.compile(
     r"s3(-fips)?[.-](dualstack\.)?(?P<region>[a-z]+(-[a-z]+)+-\d)\.amazonaws\.com(\.cn)?(?![^:/])"
 )
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _PORT: Final = re.compile(r":\d+$")
 _CLOUDS: Final = {
     "": "",
@@ -125,12 +126,19 @@ def _region(name: str) -> str:
 def _s3_place(store: Store) -> dict[str, Any]:
     """With the bucket in the host name, the client expects it as a part of the endpoint."""
     if not store.endpoint:
-        return {"virtual_hosted_style_request": not store.path_style}
+        return {"virtual_hosted_style_request": not store.path_style and _fits_host(store.bucket)}
     endpoint = store.endpoint.rstrip("/")
     scheme, _, host = endpoint.partition("://")
-    if store.path_style or _at_address(host):
+    fits = _fits_host(store.bucket if scheme == "https" else store.bucket.replace(".", ""))
+    if store.path_style or not fits or _at_address(host):
         return {"endpoint": endpoint, "virtual_hosted_style_request": False}
     return {"endpoint": f"{scheme}://{store.bucket}.{host}", "virtual_hosted_style_request": True}
+
+
+def _fits_host(bucket: str) -> bool:
+    """Whether the bucket can be the first part of a host with TLS, whose certificate is for names
+    with one part before its own. Other buckets stay in the path, as with coreos's client."""
+    return bool(_LABEL.fullmatch(bucket))
 
 
 def _at_address(host: str) -> bool:

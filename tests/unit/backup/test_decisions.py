@@ -242,6 +242,22 @@ class TestCredentials:
         assert styled["endpoint"] == "http://minio:9000"
         assert styled["virtual_hosted_style_request"] is False
 
+    @pytest.mark.parametrize("bucket", ["backups.example.com", "Backups", "my_backups"])
+    def test_no_certificate_was_for_the_host_of_a_bucket_with_dots(self, bucket: str) -> None:
+        """A wildcard stands for one part of a name. coreos's client put such buckets into the
+        path, and so did manifests without `forcePathStyle`."""
+        at_aws = replace(S3, bucket=bucket)
+        own = replace(at_aws, endpoint="https://minio.example:9000")
+
+        assert access(at_aws, GOOD).config["virtual_hosted_style_request"] is False
+        assert access(own, GOOD).config["endpoint"] == "https://minio.example:9000"
+        assert access(own, GOOD).config["virtual_hosted_style_request"] is False
+
+    def test_without_tls_a_bucket_with_dots_may_be_in_the_host(self) -> None:
+        own = replace(S3, bucket="my.bucket", endpoint="http://minio.example:9000")
+
+        assert access(own, GOOD).config["endpoint"] == "http://my.bucket.minio.example:9000"
+
     @pytest.mark.parametrize("host", ["10.0.0.5:9000", "10.0.0.5", "[fd00::5]:9000", "10.0.0.5/s3"])
     def test_a_store_at_an_ip_address_made_jobs_die_silently(self, host: str) -> None:
         """The client can make no request to `http://mybucket.10.0.0.5:9000`, and panics."""

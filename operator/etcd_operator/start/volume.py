@@ -1,8 +1,8 @@
 """Inspects the member's volume and carries out plans on it.
 
-Nothing is ever deleted; what is in the way is moved to `aside-<n>`. Every file is written under a
-temporary name, synced and renamed, and its folder is synced, so that a crash leaves either the old
-or the new file.
+Nothing but a temporary file is ever deleted; what is in the way is moved to `aside-<n>`. Every file
+is written under a temporary name, synced and renamed, and its folder is synced, so that a crash
+leaves either the old or the new file.
 """
 
 from __future__ import annotations
@@ -71,8 +71,12 @@ def write(volume: str, name: str, content: bytes) -> None:
     """Writes a file in the volume's root, atomically and durably; raises OSError."""
     path = os.path.join(volume, name)
     temporary = os.path.join(volume, f".{name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(temporary, flags | os.O_NONBLOCK, 0o644)  # a pipe would block for ever
+    # A new file: what is there may be a link, or have another name, under which it would change
+    # too, or a mode with which etcd cannot read it.
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(temporary, flags, 0o644)
     try:
         rest = memoryview(content)
         while rest:

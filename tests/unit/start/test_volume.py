@@ -564,9 +564,32 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_temporary_name_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"kept")
     (tmp_path / ".etcd.yaml.tmp").symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match=r"etcd\.yaml\.tmp"):
-        volume.write(str(tmp_path), "etcd.yaml", b"x")
-    assert (tmp_path / "precious").read_bytes() == b"kept"
+    volume.write(str(tmp_path), "etcd.yaml", b"x")
+    assert files(tmp_path) == {"precious": b"kept", "etcd.yaml": b"x"}
+    assert not (tmp_path / "etcd.yaml").is_symlink()
+
+
+def test_files_written_under_temporary_names_of_one_file_were_one_file(tmp_path: Path) -> None:
+    """Somebody had linked the temporary names to one file. The configuration that can bootstrap was
+    then also at the path that etcd uses once it has data (I3)."""
+    planted = tmp_path / ".etcd.yaml.tmp"
+    planted.write_bytes(b"planted")
+    (tmp_path / "first/data/member/wal").mkdir(parents=True)
+    for other in (".member.json.tmp", "first/.etcd.yaml.tmp", "precious"):
+        (tmp_path / other).hardlink_to(planted)
+    decided = plan("new", tmp_path)
+    volume.carry_out(str(tmp_path), decided)
+    assert (tmp_path / "etcd.yaml").read_bytes() == decided.config
+    assert (tmp_path / "first/etcd.yaml").read_bytes() == decided.first
+    assert (tmp_path / marker.FILE).read_bytes() == MARKED
+    assert (tmp_path / "precious").read_bytes() == b"planted"
+
+
+def test_a_file_had_the_mode_of_one_that_was_left_under_its_temporary_name(tmp_path: Path) -> None:
+    """etcd could not read its configuration, and the ticket of its member was spent."""
+    (tmp_path / ".etcd.yaml.tmp").touch(0o200)
+    volume.write(str(tmp_path), "etcd.yaml", b"x")
+    assert (tmp_path / "etcd.yaml").stat().st_mode & 0o400
 
 
 @pytest.mark.parametrize("link", ["first", "first/data", "first/data/member"])
@@ -590,8 +613,8 @@ def test_a_ticket_was_written_through_a_link_in_place_of_its_folder(
 
 def test_a_pipe_under_a_temporary_name_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".etcd.yaml.tmp")
-    with pytest.raises(OSError, match=r"etcd\.yaml\.tmp"):
-        volume.write(str(tmp_path), "etcd.yaml", b"x")
+    volume.write(str(tmp_path), "etcd.yaml", b"x")
+    assert (tmp_path / "etcd.yaml").read_bytes() == b"x"
 
 
 def test_the_configuration_is_written_as_json(tmp_path: Path) -> None:

@@ -94,8 +94,13 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
 
 
 def _ran_as(start: Object) -> int:
-    """The member ID in the termination message of `start`; 0 if it has not ended or named none."""
-    found = _MEMBER.search(_said(start))
+    """The member ID in the termination message of `start`; 0 if it has not ended or named none.
+
+    If it was killed while it waited, its message names the member whose data it had found, and etcd
+    has not run on that.
+    """
+    ended = (start.get("state") or {}).get("terminated") or {}
+    found = None if ended.get("exitCode") else _MEMBER.search(_said(start))
     return int(found[1], 16) if found else 0
 
 

@@ -17,7 +17,8 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap
 from etcd_stateful.records.member import MemberRecord, member_annotations
-from etcd_stateful.start.rules import FOUND_DATA
+from etcd_stateful.start.rules import FOUND_DATA, describe
+from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import Version
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -189,6 +190,14 @@ class TestLastWordsOfStart:
     def test_a_ticket_for_an_empty_volume_is_read(self):
         seen = self.said("took a ticket: new, member 00000000000000aa of etcd cluster 01")
         assert (seen.has_data, seen.ran_as) == (False, 0xAA)
+
+    def test_a_member_whose_data_was_only_found_before_start_was_killed_counted_as_running(self):
+        """A node had come back with two disks swapped, and went down again while `start` waited.
+        The pod's own member then counted as lost, and was removed."""
+        found = Finding("foreign-data", "the marker names pod a-1", member_id=0xBB, cluster_id=1)
+        said = f"waited for a ticket: {describe(found)}"
+        seen = self.read({"terminated": {"exitCode": 255, "message": said}})
+        assert (seen.has_data, seen.ran_as) == (False, 0)
 
     @pytest.mark.parametrize("state", [{}, {"running": {}}, {"terminated": {}}])
     def test_a_container_without_a_message_has_no_data(self, state):

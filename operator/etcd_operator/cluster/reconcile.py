@@ -220,11 +220,11 @@ class Reconciler:
         return await self._applied(current, step, applied)
 
     def _is_given_up(self, current: _Pass, step: Write) -> bool:
-        """Whether to put off this write, because the API server fails only at it, as it does while
-        a webhook is down."""
+        """Whether to put off this write, because only it fails: the API server does while a webhook
+        is down, and no ticket may arrive in one pod."""
         if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
             return False
-        often = current.memory.unanswered + 1 >= UNANSWERED_PASSES
+        often = current.memory.failed(step) + 1 >= UNANSWERED_PASSES
         return often or self._observer.postponed.knows(current.cluster.key, step)
 
     def _pause_while_deleted(self, current: _Pass) -> float:
@@ -258,14 +258,15 @@ class Reconciler:
                 return await self._declined(current, step, why)
             case TicketRefused(why=why):
                 return await self._put_off(current, step, why, WAIT_SECONDS)
+            case Uncertain(why=why) if self._is_given_up(current, step):
+                return await self._put_off(current, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
-                body, memory = current.body, current.memory
+                body, memory, seen = current.body, current.memory, current.seen.observation
                 memory.step, memory.refusal = step, ""
                 if isinstance(step, Defragment):
-                    name, seen = step.name, current.seen.observation
-                    self._observer.defrag_backoff.unanswered(current.cluster.key, name, seen)
+                    self._observer.defrag_backoff.unanswered(current.cluster.key, step.name, seen)
                 self._reporter.decision(body, step, why, always=False)
-                await self._reporter.status(body, Outcome(current.seen.observation, step))
+                await self._reporter.status(body, Outcome(seen, step))
                 return memory.next_retry()
 
     async def _done(self, current: _Pass, step: Write, done: Done) -> float:

@@ -14,7 +14,7 @@ from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import rollback
-from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
+from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Step, Wait, Write
 from etcd_stateful.membership.tls import issued
 from etcd_stateful.membership.tls.certificates import UNUSABLE
 from etcd_stateful.membership.upkeep import authentication
@@ -91,6 +91,11 @@ class Memory:
             and not self.doubted
         )
         return self.doubted
+
+    def failed(self, step: Write) -> int:
+        """How many times in a row such a step may have failed: the API server did not answer, or
+        no receipt for a ticket came."""
+        return max(self.unanswered, self.retries if isinstance(step, PushTicket) else 0)
 
     def next_poll(self) -> float:
         early = min(FIRST_POLL * 1.5 ** min(self.polls, 20), LAST_POLL)

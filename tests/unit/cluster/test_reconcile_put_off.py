@@ -9,6 +9,7 @@ import pytest
 from reconcile_bench import Bench
 
 from etcd_operator.cluster.rate_limit import SECONDS_PER_WRITE
+from etcd_operator.cluster.tickets import NoAnswer
 from etcd_operator.kube.api import (
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
@@ -65,6 +66,29 @@ async def test_an_object_that_was_deleted_to_mend_a_refused_change_was_missing_u
     await settled.until_failed()
 
     assert await settled.missing_for(resource, name) < 1
+
+
+async def test_a_pod_in_which_no_ticket_arrived_kept_all_others_from_theirs(bench):
+    """Its node lost long packets, or somebody flooded its port between answer and ticket."""
+    push, tries = bench.start.push, []
+
+    async def lost(address, pod_uid, key, ticket):
+        if ticket.member != "a-0":
+            return await push(address, pod_uid, key, ticket)
+        tries.append(bench.clock.now)
+        raise NoAnswer(f"{address}: closed before a whole line came")
+
+    bench.start.push = lost
+    await live(bench, 30)
+
+    assert bench.status["readyMembers"] == 2
+    assert "closed before a whole line came" in bench.condition("Progressing")["message"]
+    bench.start.push = push
+    await live(bench, 10)
+    assert bench.status["phase"] == "Running"
+    assert bench.status["readyMembers"] == 3
+    assert "whole line" not in str(bench.status)
+    assert len(tries) <= 20
 
 
 def unreadable(resource):

@@ -27,6 +27,7 @@ from etcd_stateful.membership.steps import (
     CreateJob,
     IssueCertificate,
     PushTicket,
+    RecordMember,
     RotateAuthority,
     Step,
     TakeCertificate,
@@ -38,10 +39,12 @@ from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-Postponable = ApplyChild | TouchStatefulSet | PushTicket | CreateJob | _OfSecret
+_OfTicket = RecordMember | PushTicket
+Postponable = ApplyChild | TouchStatefulSet | CreateJob | _OfTicket | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
+_RECORD: Final = "the member record on"
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -122,8 +125,8 @@ def name_of(step: Postponable) -> tuple[str, str]:
     """The key under which a failed write is kept in `Observation.put_off`."""
     if isinstance(step, _OfSecret):
         return CERTIFICATE, step.need.secret
-    if isinstance(step, PushTicket):
-        return _TICKET, step.pod
+    if isinstance(step, _OfTicket):
+        return (_TICKET, step.pod) if isinstance(step, PushTicket) else (_RECORD, step.name)
     if isinstance(step, CreateJob):
         return _JOB, step.name
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
@@ -131,8 +134,9 @@ def name_of(step: Postponable) -> tuple[str, str]:
 
 def made_by(step: Postponable) -> Manifest:
     """What was written, to tell whether it is the same write the next time."""
-    if isinstance(step, PushTicket):
-        return {"metadata": {}, "ticket": step.ticket}
+    if isinstance(step, _OfTicket):
+        written = step.ticket if isinstance(step, PushTicket) else (step.uid, step.record)
+        return {"metadata": {}, "written": written}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
@@ -142,6 +146,8 @@ def may_wait(seen: Observation, step: Step) -> bool:
     """Whether members do not depend on this write, so that nothing has to wait if it fails."""
     if isinstance(step, TouchStatefulSet | PushTicket):
         return True  # the controller retries by itself, later; a pod may wait for its ticket
+    if isinstance(step, RecordMember):
+        return _is_before_ticket(seen, step)
     if isinstance(step, _OfSecret):
         return is_latched(seen) and _can_do_without(seen, step)
     if not isinstance(step, ApplyChild | CreateJob):
@@ -150,6 +156,13 @@ def may_wait(seen: Observation, step: Step) -> bool:
     if kind in _FOR_RESTORES:
         return is_latched(seen) and not recorded(seen).survivor
     return _is_like(seen, step.manifest) if kind == "StatefulSet" else is_optional(seen, kind, name)
+
+
+def _is_before_ticket(seen: Observation, step: RecordMember) -> bool:
+    """Whether only the ticket of a pod that waits for it depends on the record."""
+    waiting = (pod for pod in seen.pods if pod.finding)
+    holders = ((pod.name, naming.claim(seen.cluster.name, pod.ordinal)) for pod in waiting)
+    return any(step.name in names for names in holders)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
@@ -162,7 +175,7 @@ def may_touch(seen: Observation) -> bool:
     return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
-def is_put_off(seen: Observation, step: ApplyChild | PushTicket | CreateJob) -> bool:
+def is_put_off(seen: Observation, step: ApplyChild | CreateJob | _OfTicket) -> bool:
     """Whether the same write has just failed, and may be retried later."""
     before = seen.put_off.get(name_of(step))
     return before is not None and before.is_of(made_by(step)) and may_wait(seen, step)
@@ -186,7 +199,7 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    kinds = {CERTIFICATE, _TICKET, *([_TOUCH] if seen.stalled else [])}
+    kinds = {CERTIFICATE, _TICKET, _RECORD, *([_TOUCH] if seen.stalled else [])}
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)

@@ -91,6 +91,31 @@ async def test_a_pod_in_which_no_ticket_arrived_kept_all_others_from_theirs(benc
     assert len(tries) <= 20
 
 
+@pytest.mark.parametrize(
+    "error", [Rejected("a policy denied the request", status=403), DOWN], ids=["refused", "down"]
+)
+async def test_a_claim_that_could_not_be_recorded_kept_all_other_pods_from_their_tickets(
+    bench, error
+):
+    patch = bench.kube.merge_patch
+
+    async def fails(resource, namespace, name, *rest, **more):
+        if name == "data-a-0":
+            raise error
+        return await patch(resource, namespace, name, *rest, **more)
+
+    bench.kube.merge_patch = fails
+    await live(bench, 40)
+
+    assert bench.status["readyMembers"] == 2
+    assert str(error) in bench.condition("Progressing")["message"]
+    bench.kube.merge_patch = patch
+    await live(bench, 2 * REJECTED_SECONDS)
+    assert bench.status["phase"] == "Running"
+    assert bench.status["readyMembers"] == 3
+    assert str(error) not in str(bench.status)
+
+
 def unreadable(resource):
     words = f'{resource.plural}.{resource.group} "a" is forbidden: User "x" cannot get resource'
     return Rejected(words, status=403)

@@ -11,7 +11,7 @@ from recovery_world import RecoveryWorld, lost
 from restore_world import born
 from space_world import full
 from world_switch import OFF, ON
-from worlds import World, drive, formed, is_write, labels
+from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
@@ -396,3 +396,12 @@ def test_another_reason_that_needs_a_human_is_still_reported() -> None:
 
     assert isinstance(step, Hold)
     assert step.reason == "NameTaken"
+
+
+def test_only_the_record_of_a_pod_that_waits_for_its_ticket_may_wait() -> None:
+    """Any other one is of data that is about to be used."""
+    world = World(body(3))
+    step = until(world, "record data-c-0")
+
+    assert children.may_wait(world.observe(), step)
+    assert not children.may_wait(formed(3).observe(), step)

@@ -42,15 +42,16 @@ def hand_out(seen: Observation) -> Step | None:
         forgets = kept != recorded(seen)
         return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     due = [step for pod in waiting if (step := _ticket(seen, pod))]
-    steps = [step for step in due if not _is_refused(seen, step)]
+    steps = [step for step in due if not _has_failed(seen, step)]
     # All claims first: once etcd runs in one pod, every pass takes longer, as it queries that etcd.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
 
 
-def _is_refused(seen: Observation, step: Step) -> bool:
+def _has_failed(seen: Observation, step: Step) -> bool:
     """Whether the pod has just refused this ticket, for instance because its volume cannot be
-    written. That must not keep other pods from theirs, nor the cluster from anything else."""
-    return isinstance(step, PushTicket) and children.is_put_off(seen, step)
+    written, or the API server the record. That must not keep other pods from their tickets, nor the
+    cluster from anything else."""
+    return isinstance(step, RecordMember | PushTicket) and children.is_put_off(seen, step)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:

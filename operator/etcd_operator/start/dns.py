@@ -17,6 +17,7 @@ FIRST_LOOKUP: Final = 0.15
 """Seconds from the operator's first question to the first look-up. The operator has the address
 from the pod's status, and the DNS record appears this long after that."""
 
+_WITHOUT_DOMAIN: Final = "pod.service.namespace.svc"
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 1.0
 
@@ -31,7 +32,7 @@ def watch(host: str, address: str, asked: float) -> int:
         asked: when the operator first asked this pod, by `time.monotonic`.
     """
     reader, writer = os.pipe()
-    arguments = (host, address, asked + FIRST_LOOKUP, writer)
+    arguments = (_in_dns(host), address, asked + FIRST_LOOKUP, writer)
     thread = threading.Thread(target=_look_up, args=arguments, daemon=True)
     thread.start()
     return reader
@@ -46,6 +47,15 @@ def resolves_to(host: str, address: str) -> bool:
     except (OSError, UnicodeError):
         return False
     return any(socket.inet_pton(family, str(entry[4][0])) == wanted for entry in found)
+
+
+def _in_dns(host: str) -> str:
+    """The name that only DNS answers for.
+
+    If `spec.pod.ClusterDomain` completes the host, the kubelet has written the same into the pod's
+    /etc/hosts, which would answer at once. With a dot at the end it is not found there.
+    """
+    return f"{host}." if host.count(".") > _WITHOUT_DOMAIN.count(".") else host
 
 
 def _look_up(host: str, address: str, begin: float, writer: int) -> None:

@@ -668,6 +668,29 @@ def test_a_name_that_resolves_to_another_address_is_waited_for(
     assert world.journal.has("c-1.invalid resolves to 127.0.0.1 after")
 
 
+@pytest.mark.parametrize(
+    ("host", "looked_up"),
+    [
+        ("c-1.c.ns.svc", "c-1.c.ns.svc"),
+        ("svc-1.svc.svc.svc", "svc-1.svc.svc.svc"),
+        ("c-1.c.ns.svc.cluster.local", "c-1.c.ns.svc.cluster.local."),
+    ],
+)
+def test_with_a_cluster_domain_the_hosts_file_of_the_pod_answered_in_place_of_dns(
+    monkeypatch: pytest.MonkeyPatch, host: str, looked_up: str
+) -> None:
+    """So nothing was waited for: the kubelet writes the pod's full name into that file."""
+    asked: list[str] = []
+
+    def resolves(name: str, _address: str) -> bool:
+        asked.append(name)
+        return True
+
+    monkeypatch.setattr(dns, "resolves_to", resolves)
+    os.read(dns.watch(host, "10.0.0.1", time.monotonic() - 1), 1)
+    assert asked == [looked_up]
+
+
 def test_the_wait_for_the_dns_name_is_limited(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,7 +120,11 @@ class Start:
         from etcd_operator.start import dns  # noqa: PLC0415
 
         began = time.monotonic()
-        lines.watch(dns.watch(host, address, self._asked or began))
+        try:
+            lines.watch(dns.watch(host, address, self._asked or began))
+        except RuntimeError as error:  # no more threads; to end now would waste the ticket
+            self._journal.say(f"cannot look up {host}: {error}; starting etcd anyway")
+            return
         while time.monotonic() < began + self._settings.dns_timeout:
             if lines.serve(began + self._settings.dns_timeout):
                 took = time.monotonic() - began

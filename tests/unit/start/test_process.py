@@ -703,6 +703,23 @@ def test_the_wait_for_the_dns_name_is_limited(
     hang.set()
 
 
+def test_a_ticket_was_wasted_if_no_thread_could_look_up_the_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a node that has no more process IDs: the next run could not have the same ticket, so
+    the member was given up."""
+
+    def fails(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(dns, "watch", fails)
+    world.waits(NAMELESS)
+    assert push(world.port, HELD).refusal == ""
+    world.ends()
+    assert world.journal.has("can't start new thread; starting etcd anyway")
+    assert world.config() == ticket_config(NAMELESS, HELD)
+
+
 def test_a_volume_with_data_looks_up_no_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", None)
     world.put_data()

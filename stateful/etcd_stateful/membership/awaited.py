@@ -64,5 +64,6 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         return f"etcd in pod {name} to reach a quorum"
     if pod.in_start:
         silent = f"answer from its init container start{roster.why_silent(pod)}"
-        return f"pod {name} to {'get its ticket' if pod.answer else silent}"
+        ticket = f"pod {name} to {'get its ticket' if pod.answer else silent}"
+        return roster.awaited_name(seen, pod) or ticket
     return f"pod {name} to become ready{f': {pod.unready}' if pod.unready else ''}"

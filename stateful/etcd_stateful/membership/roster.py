@@ -17,6 +17,7 @@ from etcd_stateful.observed.members import Member, MemberStatus
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.start.configuration import DNS_TIMEOUT
 
 CAUGHT_UP: Final = 0.9
 """The share of the leader's progress that etcd asks of a learner (`readyPercentThreshold`)."""
@@ -293,6 +294,14 @@ def why_silent(pod: Pod) -> str:
         f" ({pod.unanswered}; nothing may keep the operator from that port, such as a network "
         "policy or a service mesh)"
     )
+
+
+def awaited_name(seen: Observation, pod: Pod) -> str:
+    """What `start` in a pod that has its ticket waits for; empty if it has none."""
+    if pod.finding is None or pod.finding.found != "ticketed":
+        return ""
+    host, seconds = seen.cluster.host(pod.ordinal), seen.cluster.pod.dns_timeout_seconds
+    return f"DNS to resolve {host} to pod {pod.name}, for at most {seconds or DNS_TIMEOUT} s"
 
 
 def in_words(some: Sequence[Seat]) -> str:

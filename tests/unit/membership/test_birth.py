@@ -273,6 +273,18 @@ def test_why_start_does_not_answer_is_said_once_it_had_time_to_listen() -> None:
     )
 
 
+def test_a_pod_that_had_its_ticket_and_waited_for_its_name_seemed_to_wait_for_a_ticket() -> None:
+    """If DNS fails, it waits for up to an hour, and nobody looked at DNS."""
+    world = World(body(1, pod={"DNSTimeoutInSecond": 600}))
+    until(world, "push c-0 new")
+    seen = world.observe()
+    answer = replace(seen.pods[0].answer, finding=Finding("ticketed"))
+
+    step = decide(with_pod(seen, 0, answer=answer))
+
+    assert step == Wait("DNS to resolve c-0.c.ns.svc to pod c-0, for at most 600 s")
+
+
 class TestGathering:
     """Members that start together resolve each other's names at the first try."""
 

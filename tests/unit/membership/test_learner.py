@@ -21,6 +21,7 @@ from etcd_stateful.membership.members import learner
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberPromote, MemberRemove, Settled, Step, Wait
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -94,6 +95,17 @@ class TestPromoted:
 
         assert isinstance(step, Wait)
         assert "its init container start does not answer (connection refused; " in step.reason
+
+    def test_the_wait_did_not_say_that_it_waits_for_its_name(self) -> None:
+        world = joining(label="push c-3 existing")
+        seen = world.observe()
+        answer = replace(seen.pods[3].answer, finding=Finding("ticketed"))
+
+        assert decide(with_pod(seen, 3, answer=answer)) == Wait(
+            "learner c-3 to start: it waits for DNS to resolve c-3.c.ns.svc to pod c-3, for at "
+            "most 30 s",
+            soon=True,
+        )
 
     def test_not_without_its_pod(self, ready: Observation) -> None:
         assert learner.promote_or_drop(replace(ready, pods=ready.pods[:3])) is None

@@ -62,6 +62,8 @@ def _why_not_started(seen: Observation, seat: Seat) -> str:
     if pod is None:
         owner = f"StatefulSet {seen.cluster.name}"
         return f"its pod has yet to be created; the Events of {owner} say what keeps it"
+    if awaited := roster.awaited_name(seen, pod):
+        return f"it waits for {awaited}"
     silent = roster.why_silent(pod)
     return pod.trouble or (f"its init container start does not answer{silent}" if silent else "")
 

@@ -143,6 +143,8 @@ async def _exchange(streams: Streams, line: bytes) -> bytes:
     writer.write(line)
     await writer.drain()
     reply = await reader.readline()
+    if not reply:
+        raise ConnectionError("it hung up without an answer; if it is start, its log says why")
     if not reply.endswith(b"\n"):
         raise ConnectionError("closed before a whole line came")
     return reply

@@ -154,6 +154,12 @@ async def test_a_proxy_that_answers_in_place_of_start_was_logged_at_each_look(ca
     assert caplog.text.count("did not prove itself") == 1
 
 
+async def test_a_start_that_has_no_key_seemed_to_be_kept_away_by_the_network():
+    """It hangs up, and only its log says that its key is not there yet, or cannot be read."""
+    with pytest.raises(NoAnswer, match="hung up without an answer; if it is start, its log says"):
+        await ask(Server(answer=lambda _: b""))
+
+
 async def test_another_run_gets_no_ticket():
     server = Server(challenge="run-2")
     with pytest.raises(NoAnswer, match="has run again"):

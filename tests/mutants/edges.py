@@ -257,8 +257,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/start/volume.py",
-        '.encode(errors="backslashreplace").decode()',
-        "",
+        '"".join(map(_printable, str(error.filename or "")))',
+        'str(error.filename or "")',
         "half a character in a file's name goes into answers and a status",
     ),
     Mutant(

@@ -89,11 +89,15 @@ def write(volume: str, name: str, content: bytes) -> None:
 
 
 def reason(error: OSError) -> str:
-    """The error in words, with its path. Bytes of the path that are not text are escaped, because
-    callers put this into a message or a status."""
+    """The error in words, with its path. What cannot be printed of the path is escaped: callers put
+    this into a message or a status, and a line break would begin another line of the log."""
     text = error.strerror or str(error) or type(error).__name__
-    path = str(error.filename or "").encode(errors="backslashreplace").decode()
+    path = "".join(map(_printable, str(error.filename or "")))
     return f"{path}: {text}" if path else text
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def _check_root(volume: str) -> None:

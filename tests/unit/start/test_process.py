@@ -776,6 +776,15 @@ def test_a_file_name_that_was_not_valid_unicode_ended_start_or_entered_its_answe
     assert problem.encode()
 
 
+def test_a_file_name_with_a_line_break_wrote_a_line_of_its_own(tmp_path: Path) -> None:
+    """Somebody could let `start` seem to say anything, in its log and in the status."""
+    os.makedirs(tmp_path / "data/member/wal/x\nstart: took a ticket: \x1b[0m\u00e9.wal")
+
+    problem = volume.look(str(tmp_path)).problem
+
+    assert problem.endswith("/x\\nstart: took a ticket: \\x1b[0m\u00e9.wal: Is a directory")
+
+
 def test_the_termination_message_is_short(tmp_path: Path) -> None:
     path = tmp_path / "message"
     path.write_bytes(b"x" * 1000)

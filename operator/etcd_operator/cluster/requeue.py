@@ -65,8 +65,8 @@ class Memory:
 
     traceback: str = ""
     doubted: bool = False
-    """The cluster was as declared, but some answer was missing in the last pass, so the next pass
-    repeats it before anything is reported."""
+    """The cluster was as declared, or held, but some answer was missing in the last pass, so the
+    next pass repeats it before anything is reported."""
 
     still_until: float = float("-inf")
     """Passes do nothing until then, because the namespace is being deleted."""
@@ -84,12 +84,7 @@ class Memory:
     def doubts(self, step: Wait | Hold | Settled) -> bool:
         """Whether to repeat the pass before the wait is reported. A busy operator misses an answer
         now and then, and the next pass finds that nothing has changed."""
-        self.doubted = (
-            isinstance(self.step, Settled)
-            and isinstance(step, Wait)
-            and step.soon
-            and not self.doubted
-        )
+        self.doubted = self.quiet and isinstance(step, Wait) and step.soon
         return self.doubted
 
     def failed(self, step: Write) -> int:

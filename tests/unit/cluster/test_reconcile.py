@@ -325,6 +325,22 @@ class TestRest:
         assert told is (silent_looks > 1)
         assert settled.events.reasons() == ["AsDeclared"] * told
 
+    async def test_a_held_cluster_was_free_for_a_moment_at_each_missing_answer(self, settled):
+        """`Blocked` came and went, with an Event and two writes of the status each time."""
+        body = settled.body
+        body["spec"]["version"] = "3.5.35"
+        settled.kube.put(ETCD_CLUSTERS, body)
+        await settled.run()
+        assert settled.condition("Blocked")["reason"] == "VersionJump"
+        settled.forget()
+        settled.etcd.silent = set(settled.etcd.members)
+        settled.clock.now += 60
+        settled.clock.now += await settled.once()
+        settled.etcd.silent.clear()
+        await settled.run()
+        assert not settled.kube.writes()
+        assert settled.events.reasons() == []
+
     async def test_the_delay_of_a_step_counts_from_the_event_that_caused_it(self, settled):
         settled.kube.remove(SERVICES, "default", "a")
         asked_at.set(asyncio.get_running_loop().time() - 7.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from etcd_stateful import stored_conditions
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning.bootstrap import running_version
 from etcd_stateful.membership.epochs import in_place_request, survivor
@@ -74,7 +75,7 @@ def recovering(outcome: Outcome) -> Condition | None:
     if (alone := _recovery_or_restore(seen)) is not None:
         return _true("Recovering", *alone, outcome)
     if seen.etcd is None:
-        if not outcome.was("Recovering"):
+        if not _goes_on("Recovering", outcome, seen):
             return None
         return _true("Recovering", "MemberLost", "a member was lost", outcome)
     lost = [f"{seat.name}: {why}" for seat in roster.voters(seen) if (why := why_lost(seen, seat))]
@@ -109,7 +110,8 @@ class _Vacant:
 
 def _vacant(outcome: Outcome, seen: Observation) -> _Vacant:
     top = max((seat.ordinal for seat in roster.voters(seen)), default=-1)
-    goes_on = outcome.was("Recovering") and not outcome.was("Scaling")
+    was_replaced = _goes_on("Recovering", outcome, seen)
+    goes_on = was_replaced and not _goes_on("Scaling", outcome, seen)
     every = [
         seat
         for seat in roster.seats(seen)
@@ -117,6 +119,13 @@ def _vacant(outcome: Outcome, seen: Observation) -> _Vacant:
     ]
     again = [seat for seat in every if goes_on or seat.ordinal < top or _had_a_member(seat)]
     return _Vacant(tuple(seat for seat in every if seat not in again), tuple(again))
+
+
+def _goes_on(kind: str, outcome: Outcome, seen: Observation) -> bool:
+    """Whether what this condition has reported goes on: the spec is the same, or at least its size
+    is. The replicas follow an edit of the size only after it has been reported."""
+    same_size = seen.replicas == seen.cluster.size
+    return outcome.was(kind) or (same_size and stored_conditions.is_true(outcome.stored, kind))
 
 
 def _had_a_member(seat: Seat) -> bool:

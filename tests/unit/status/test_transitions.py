@@ -113,6 +113,11 @@ def as_paused(seen: Observation) -> Observation:
     return replace(seen, cluster=declared, etcd=None, statuses={}, alarms=(), pods=pods)
 
 
+def edited(seen: Observation) -> Observation:
+    generation = seen.cluster.generation + 1
+    return replace(seen, cluster=replace(seen.cluster, generation=generation))
+
+
 def told(seen: Observation, step: Step | None = None, **more: Any) -> dict[str, Condition]:
     return {one.type: one for one in all_conditions(Outcome(seen, step, **more))}
 
@@ -293,6 +298,37 @@ class TestRecovering:
 
         assert "Recovering" in found
         assert "Scaling" not in found
+
+    def test_an_edit_of_something_else_turned_a_replacement_into_growth(self) -> None:
+        """As of the pod's resources, because the new pod finds no node. And `Degraded` ended: all
+        members served."""
+        seen = edited(cluster(3, (0, 1), blank=(2,)))
+
+        found = told(seen, stored=stored("Recovering"))
+
+        assert found["Recovering"].reason == "MemberReplaced"
+        assert "Scaling" not in found
+        assert (found["Degraded"].status, found["Degraded"].reason) == ("True", "MembersMissing")
+
+        unheard = replace(seen, etcd=None, statuses={})
+        assert "Recovering" in told(unheard, stored=stored("Recovering"))
+
+    def test_an_edit_of_something_else_does_not_turn_growth_into_a_replacement(self) -> None:
+        seen = edited(cluster(5, (0, 2), blank=(3, 4)))
+
+        found = told(seen, stored=stored("Recovering", "Scaling"))
+
+        assert found["Recovering"].message == "c-1 is being replaced"
+        assert found["Scaling"].message == "from 3 to 5 members"
+
+    def test_an_edit_of_the_size_is_growth(self) -> None:
+        """Its first pass reports it before the replicas follow."""
+        seen = edited(cluster(5, range(3), replicas=3))
+
+        found = told(seen, stored=stored("Recovering"))
+
+        assert found["Scaling"].message == "from 3 to 5 members"
+        assert "Recovering" not in found
 
     def test_from_the_loss_of_the_quorum(self) -> None:
         seen = replace(cluster(3, range(3), replicas=0), etcd=None, statuses={}, pods=())

@@ -61,10 +61,11 @@ def _unusable_volume(seen: Observation, pod: Pod) -> Step | None:
 def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
     if not damage or is_latched(seen):
         return None
+    what = "its claim and the pod" if seen.cluster.durable else "the pod"
     return Hold(
         "DataDamaged",
         f"the data of pod {pod.name} is damaged ({damage}), and the cluster has not formed. "
-        "Repair the volume; or delete its claim and the pod to start over without that data",
+        f"Repair the volume; or delete {what} to start over without that data",
     )
 
 

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from views import seat, with_claim, with_status, without_status
-from worlds import OLD, World, drive, formed, until
+from views import seat, with_claim, with_pod, with_status, without_status
+from worlds import OLD, Json, World, drive, formed, until
 
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership import blocked
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Wait
+
+EMPTY_DIR: Json = {"emptyDir": {}}
 
 
 def swap_volume(world: World, *ordinals: int) -> World:
@@ -101,6 +104,19 @@ def test_the_wait_for_a_learner_hid_that_its_volume_cannot_be_read() -> None:
 
     assert isinstance(step, Wait)
     assert step.reason.startswith("pod c-3: its volume cannot be read: I/O error")
+
+
+@pytest.mark.parametrize(("pod", "what"), [({}, "its claim and the pod"), (EMPTY_DIR, "the pod")])
+def test_a_claim_was_to_be_deleted_that_an_empty_dir_does_not_have(pod: Json, what: str) -> None:
+    seen = with_pod(formed(3, pod=pod).observe(), 0, damage="wal: crc mismatch")
+    assert seen.secret is not None
+    record = replace(recorded(seen), latched=False)
+
+    step = blocked.in_start(replace(seen, secret=replace(seen.secret, bootstrap=record)))
+
+    assert isinstance(step, Hold)
+    assert step.reason == "DataDamaged"
+    assert f"or delete {what} to start over" in step.message
 
 
 def test_nothing_is_to_be_mended_in_a_cluster_that_is_being_deleted() -> None:

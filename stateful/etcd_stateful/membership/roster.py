@@ -29,10 +29,6 @@ refuses connections until it listens."""
 GIVE_UP: Final = "delete the Node, or force-delete the pod"
 """What to do about a pod that never stops, as its node is off for good."""
 
-SAVE: Final = "etcdctl snapshot save by kubectl port-forward"
-"""How to save a member's data, for messages. In its pod the file would end with the member's
-volume, and cannot be copied from there: etcd's image has no `tar`, which `kubectl cp` needs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Seat:

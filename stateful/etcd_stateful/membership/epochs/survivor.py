@@ -17,6 +17,7 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.upkeep import by_hand
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
 
@@ -175,8 +176,8 @@ def _still_running(seen: Observation) -> str:
     if not left:
         return ""
     return (
-        f"There is data in {roster.in_words(left)}: as long as a pod lives, {roster.SAVE} to it "
-        "makes a backup. "
+        f"There is data in {roster.in_words(left)}: as long as a pod lives, "
+        f"{by_hand.save(seen, 'it')} makes a backup. "
     )
 
 

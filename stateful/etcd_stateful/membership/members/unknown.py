@@ -7,6 +7,7 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
+from etcd_stateful.membership.upkeep import by_hand
 from etcd_stateful.observed.members import Member
 
 
@@ -20,8 +21,8 @@ def hold(seen: Observation) -> Hold | None:
     moved = [_to_move_back(seen, one, home) for one, home in homes if home is not None]
     none_of_ours = (
         f"the member list has {', '.join(strange)}, which is none of this cluster's pods. The "
-        "operator does not change the membership until that member is removed (etcdctl member "
-        "remove)"
+        "operator does not change the membership until that member is removed "
+        f"({by_hand.etcdctl(seen, 'member remove')})"
     )
     return Hold("UnknownMember", ". ".join([*moved, *([none_of_ours] if strange else [])]))
 
@@ -32,8 +33,9 @@ def _listed_as(member: Member) -> str:
 
 def _to_move_back(seen: Observation, member: Member, home: Seat) -> str:
     own = seen.cluster.peer_url(home.ordinal)
+    command = f"member update {to_hex(member.member_id)} --peer-urls={own}"
     return (
         f"the member list has {_listed_as(member)}, which runs in pod {home.name}: somebody has "
         "changed its peer URLs. The operator does not change the membership until they are back "
-        f"(etcdctl member update {to_hex(member.member_id)} --peer-urls={own})"
+        f"({by_hand.etcdctl(seen, command)})"
     )

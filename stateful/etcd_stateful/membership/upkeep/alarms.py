@@ -13,7 +13,7 @@ from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.members.loss import hashes_of_voters, why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step, Wait
-from etcd_stateful.membership.upkeep import space
+from etcd_stateful.membership.upkeep import by_hand, space
 from etcd_stateful.observed.members import Alarm
 
 
@@ -94,12 +94,12 @@ def undecided(seen: Observation) -> Step | None:
     if not _hashes(seen) or _may_answer(seen):
         return None
     voters = roster.voters(seen)
-    saved = f"save the data that you trust ({roster.SAVE} to its pod) and restore it"
+    saved = f"save the data that you trust ({by_hand.save(seen, 'its pod')}) and restore it"
     where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"
     ways = f"Restore a backup {where}; or {saved}"
     if len(voters) == 1:
         why = f"{voters[0].name} is the only member, so nothing shows whether its data is right"
-        ways = f"{ways}; or keep it as it is (etcdctl alarm disarm)"
+        ways = f"{ways}; or keep it as it is ({by_hand.etcdctl(seen, 'alarm disarm')})"
     elif max(Counter(_hashes(seen)).values()) < roster.quorum(len(_hashes(seen))):
         why = f"no majority of the members has the same data: {_groups(seen)}"
     else:

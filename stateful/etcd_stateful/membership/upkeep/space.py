@@ -30,6 +30,7 @@ from etcd_stateful.membership.rolling import roll
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
 from etcd_stateful.membership.tls import certificates
+from etcd_stateful.membership.upkeep import by_hand
 from etcd_stateful.observed.members import MemberStatus
 
 MIB: Final = 1024**2
@@ -173,14 +174,15 @@ def full(seen: Observation) -> Step | None:
     then = (
         "then the operator defragments the members and lets writes in again"
         if seen.cluster.defragments and not large
-        else "then defragment the members, one after the other (etcdctl defrag "
-        "--command-timeout=10m)"
+        else "then defragment the members, one after the other "
+        f"({by_hand.etcdctl(seen, 'defrag --command-timeout=10m')})"
     )
     return Hold(
         "NoSpace",
         "etcd refuses writes: a member's database has reached spec.etcd.quotaBackend "
         f"({seen.cluster.etcd.quota_bytes // MIB} MiB). Raise it, if the volumes have the room; or "
-        f"delete keys and compact the history (etcdctl compact), {then}{_too_small(seen)}",
+        f"delete keys and compact the history ({by_hand.etcdctl(seen, 'compact')}), "
+        f"{then}{_too_small(seen)}",
     )
 
 

@@ -39,7 +39,6 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.children import Postponable, may_wait
 from etcd_stateful.membership.irreversible import goes_by_objects, is_final
-from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     Defragment,
@@ -50,6 +49,7 @@ from etcd_stateful.membership.steps import (
     MoveLeader,
     Settled,
     Step,
+    TouchStatefulSet,
     Wait,
     Write,
     WriteBootstrap,
@@ -280,7 +280,8 @@ class Reconciler:
         self._reporter.decision(body, step, done.words, always=True)
         if event := event_of(None, step, seen.observation, created=done.created):
             self._reporter.event(body, *event)
-        await self._reporter.status(body, Outcome(seen.observation, step))
+        if not isinstance(step, TouchStatefulSet):  # repeated for as long as a pod is missing
+            await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
 
     async def _declined(self, current: _Pass, step: Write, why: str) -> float:
@@ -348,11 +349,10 @@ class Reconciler:
 
     def _failure_outcome(self, body: Json, words: str) -> Outcome:
         """The outcome of a failed pass, with an observation from the store if that works."""
-        observation: Observation | None
         try:
             observation = self._observer.from_store(body, parse_cluster(body))
         except Exception:  # noqa: BLE001 - the fault may be in the reading
-            observation = None
+            return Outcome(failure=words)
         return Outcome(observation, failure=words)
 
     def _remember(self, key: Key, body: Json) -> Memory:

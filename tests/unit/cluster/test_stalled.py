@@ -68,6 +68,19 @@ async def test_a_pod_was_missing_for_as_long_as_its_controller_slept(bench, touc
     assert set(bench.kube.writes()) <= {TOUCH, "apply EtcdCluster/status"}
 
 
+async def test_each_touch_wrote_the_status_twice_for_as_long_as_a_pod_was_missing(bench, touches):
+    """As above a quota: that it was touched, and then what is awaited as before."""
+    lose(bench, 1)
+    await bench.rest(LAST_SECONDS)
+    bench.forget()
+    already = len(touches)
+
+    await bench.rest(10 * LAST_SECONDS)
+
+    assert len(touches) > already
+    assert set(bench.kube.writes()) == {TOUCH}
+
+
 async def test_each_touch_changes_the_stateful_set(bench, touches):
     """A write that changes nothing would wake nothing."""
     lose(bench, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
         status.pop("auth", None)
     if asked and asked.certificates and asked.cluster.links.are_plaintext:
         status.pop("certificates", None)
-    status |= _of_etcd(seen, stored)
+    status |= _of_etcd(seen, stored, status.get("memberStatus") or ())
     return status | _of_restore(asked, stored)
 
 
@@ -144,8 +144,14 @@ def _size(seen: Observation, stored: Mapping[str, Any]) -> int:
     return int(last or seen.replicas)
 
 
-def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that only etcd or the record can tell; without them, the last ones are kept."""
+def _of_etcd(
+    seen: Observation | None, stored: Mapping[str, Any], members: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Values that only etcd or the record can tell; without them, the last ones are kept.
+
+    Args:
+        members: `memberStatus`, with the last known version of those that do not answer.
+    """
     told: dict[str, Any] = {
         "currentVersion": stored.get("currentVersion", ""),
         "targetVersion": stored.get("targetVersion", ""),
@@ -158,8 +164,9 @@ def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, A
     if record and record.latched:
         told["clusterID"] = identity.to_hex(record.cluster_id)
         told["epoch"] = record.epoch
-    said = (reported_version(status.version) for status in seen.statuses.values())
-    if versions := [version for version in said if version]:
+    said = [status.version for status in seen.statuses.values()]
+    said += [str(one.get("version", "")) for one in members] if said else []
+    if versions := [version for text in said if (version := reported_version(text))]:
         lowest = min(versions)
         told["currentVersion"] = str(lowest)
         wanted = upgrade.target(seen)

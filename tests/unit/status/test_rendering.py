@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from views import without_status
 from worlds import UID, World, body, drive, formed, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
@@ -326,6 +327,18 @@ class TestVersions:
         found = self.found(*versions)
 
         assert (found["currentVersion"], found["targetVersion"]) == (current, target)
+
+    def test_an_upgrade_seemed_over_while_the_last_member_had_yet_to_come_back(self) -> None:
+        """`targetVersion` was empty, by which clients of coreos's API see that."""
+        world = formed(3, version="3.7.3")
+        before = status(world)
+        before["memberStatus"][0]["version"] = "3.6.14"
+
+        seen = without_status(world.observe(), 0)
+        found = render(world.body | {"status": before}, Outcome(seen), NOW)
+
+        assert found["memberStatus"][0]["name"] == "c-0"
+        assert (found["currentVersion"], found["targetVersion"]) == ("3.6.14", "3.7.3")
 
 
 @pytest.mark.parametrize(("spec", "told"), [({}, False), ({"paused": True}, True)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import identity, naming
+from etcd_stateful.backup.restores import WORKING
 from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import upgrade
@@ -60,14 +61,19 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     if asked and asked.certificates and asked.cluster.links.are_plaintext:
         status.pop("certificates", None)
     status |= _of_etcd(seen, stored, status.get("memberStatus") or ())
-    return status | _of_restore(asked, stored)
+    return status | _of_restore(asked, outcome)
 
 
-def _of_restore(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
-    if seen is None or seen.bootstrap is None:
-        return {"restore": stored["restore"]} if "restore" in stored else {}
-    told = restoring(seen)
+def _of_restore(seen: Observation | None, outcome: Outcome) -> dict[str, Any]:
+    before: Mapping[str, Any] = outcome.stored.get("restore") or {}
+    told = restoring(seen) if seen and seen.bootstrap else before
+    if told and outcome.failure and told.get("state") == WORKING and _is_same(before, told):
+        told = before  # neither its Job nor its EtcdBackup may have been looked up
     return {"restore": told} if told else {}
+
+
+def _is_same(restore: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(restore.get(key) == other.get(key) for key in ("uid", "generation"))
 
 
 def _phase(outcome: Outcome) -> str:

@@ -11,6 +11,9 @@ from views import without_status
 from worlds import UID, World, body, drive, formed, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.source import BackupRef
+from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.status.outcome import Outcome
@@ -339,6 +342,22 @@ class TestVersions:
 
         assert found["memberStatus"][0]["name"] == "c-0"
         assert (found["currentVersion"], found["targetVersion"]) == ("3.6.14", "3.7.3")
+
+
+def test_a_held_restore_seemed_to_go_on_whenever_the_api_server_failed() -> None:
+    """So it was never given up: the day after which it is began again each time."""
+    world = formed(3)
+    source, replaced = BackupRef("b"), world.record.cluster_id
+    restore = EtcdRestore("default", "c", "uid-r", 1, source, replaces=replaced)
+    seen = replace(world.observe(), restore=restore)
+    held = replace(seen, backup=NotRestorable("EtcdBackup b does not exist"))
+    before = render(world.body, Outcome(held, decide(held)), NOW)
+    assert before["restore"]["state"] == "Held"
+
+    failed = Outcome(replace(seen, etcd=None, statuses={}), failure="the API server keeps failing")
+    found = render(world.body | {"status": before}, failed, LATER)
+
+    assert found["restore"] == before["restore"]
 
 
 @pytest.mark.parametrize(("spec", "told"), [({}, False), ({"paused": True}, True)])

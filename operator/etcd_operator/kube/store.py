@@ -3,7 +3,8 @@
 Reading it costs nothing, so a pass reads everything it needs. It has three sources: watch events;
 the periodic LIST, because a watch that breaks loses deletions (kopf lists again after 410 Gone
 without comparing); and the responses to our own writes, so that a pass sees what the pass before it
-did. These may arrive in any order, hence the one rule: **an object never goes back in time**.
+did. These may arrive in any order, hence the one rule: **an object never goes back in time**,
+unless a LIST shows that the API server itself has.
 
 resourceVersions are compared as integers. Kubernetes documents that this is valid within one
 resource since 1.35 (KEP-5504); every older etcd-backed API server behaves the same.
@@ -100,7 +101,11 @@ class _Shelf:
         key = key_of(obj)
         known = self.objects.get(key)
         if known is not None:
-            news = version_of(obj) > version_of(known)
+            had, has = version_of(known), version_of(obj)
+            # A LIST shows each object as it was last written. If we have a later write from before
+            # the LIST, the API server has lost it: its own etcd was restored from a snapshot.
+            is_lost = listed_at is not None and has < had <= listed_at
+            news = has > had or is_lost
         else:
             proven = version_of(obj) if listed_at is None else listed_at
             gone = self._gone_at(key)

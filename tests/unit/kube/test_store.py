@@ -122,6 +122,26 @@ def test_a_list_does_not_change_objects_newer_than_itself(store):
     assert version_in(store) == 25
 
 
+def test_a_write_that_the_api_server_has_lost_stayed_in_the_store_for_ever(store):
+    """Its own etcd was restored from a snapshot, and has come past the version of that write since.
+    The next writes met conflicts without end, and what was lost was not done again."""
+    store.put(PODS, pod(15, cluster="b"))
+
+    assert store.replace(PODS, None, [pod(12)], 20) == {
+        Owner(ETCD_CLUSTERS, ("ns", "a")),
+        Owner(ETCD_CLUSTERS, ("ns", "b")),
+    }
+    assert version_in(store) == 12
+    assert store.replace(PODS, None, [pod(12)], 21) == set()
+
+
+def test_a_list_from_before_a_write_does_not_undo_it(store):
+    store.put(PODS, pod(25))
+
+    assert store.replace(PODS, None, [pod(12)], 20) == set()
+    assert version_in(store) == 25
+
+
 def test_a_list_does_not_bring_back_an_object_deleted_after_it(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1", 21)

@@ -274,6 +274,8 @@ class Observer:
     def _assemble(
         self, body: Json, cluster: EtcdCluster, children: Children, claims: list[Json]
     ) -> Observation:
+        # Pods are known by their watch alone, and without one all seem to be gone.
+        self._store.check_listed(PODS, cluster.namespace)
         own, foreign = sort_out(cluster, children)
         by_name = {one["metadata"]["name"]: one for one in claims}
         read = (reading.claim(cluster.name, one) for one in claims)

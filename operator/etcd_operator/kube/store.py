@@ -27,6 +27,7 @@ from etcd_operator.kube.api import (
     ETCD_SCHEDULES,
     Json,
     Key,
+    Rejected,
     Resource,
 )
 from etcd_operator.metadata import annotations_of, labels_of
@@ -177,6 +178,8 @@ class Store:
         event of that change will be no news."""
         self._wake = wake
         self._shelves: dict[Resource, _Shelf] = {}
+        self._refused: dict[tuple[Resource, str | None], str] = {}
+        """Why the API server has refused each LIST, of those that were never served."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._shelf(resource).objects.get((namespace, name))
@@ -245,12 +248,22 @@ class Store:
         self, resource: Resource, namespace: str | None, listed: list[Json], version: int
     ) -> set[Owner]:
         """Takes over a LIST served at `version`. Returns the owners of all objects that differ."""
+        self._refused.pop((resource, namespace), None)
         shelf = self._shelf(resource)
         before = {key_of(obj): shelf.objects.get(key_of(obj)) for obj in listed}
         different = [obj for obj in map(_slim, listed) if shelf.put(obj, version)]
         different += [old for obj in different if (old := before[key_of(obj)]) is not None]
         different += shelf.absent(namespace, before, version)
         return {owner for obj in different for owner in owners_of(resource, obj)}
+
+    def refuse(self, resource: Resource, namespace: str | None, why: str) -> None:
+        """Notes that the first LIST is refused: nothing is known of what it would show."""
+        self._refused[resource, namespace] = why
+
+    def check_listed(self, resource: Resource, namespace: str) -> None:
+        """Raises Rejected if the first LIST of this namespace is refused."""
+        if why := self._refused.get((resource, namespace)):
+            raise Rejected(why, status=403)
 
     def drop(self, resource: Resource, namespace: str | None) -> set[Owner]:
         """Forgets the objects of a namespace (None: all) that may not be read any more. If they are

@@ -199,6 +199,8 @@ class Informer:
                 raise Rejected(f"{error}. {CRD_MISSING}", status=error.status) from error
             if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
+            if scope not in self._newest:
+                self._store.refuse(scope.resource, scope.namespace, str(error))
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
                 log.warning("not watched until the operator's Role allows listing it: %s", error)

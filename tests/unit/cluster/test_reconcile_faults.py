@@ -81,6 +81,26 @@ class TestRejected:
         assert bench.status["phase"] == "Running"
         assert "forbidden" not in str(bench.status)
 
+    async def test_without_the_right_to_list_pods_a_cluster_that_serves_had_none(self, settled):
+        """The Role of one namespace of several lacked it, or came bit by bit. Then status and
+        metrics said that no member is ready, and the StatefulSet was touched without end."""
+        pods = {name: one for name, one in settled.kube.objects.items() if name[0] is PODS}
+        for name in pods:
+            del settled.kube.objects[name]
+        settled.begin_process()
+        settled.kube.objects |= pods
+        settled.store.refuse(PODS, "default", "list pods: pods is forbidden: cannot list")
+        assert [await settled.once() for _ in range(3)] == [REJECTED_SECONDS] * 3
+
+        assert settled.condition("Available")["status"] == "True"
+        assert settled.condition("Blocked") is None
+        assert "pods is forbidden" in settled.condition("Progressing")["message"]
+        assert sum(settled.kube.writes().values()) == 1, "the status, once"
+        listing = await settled.kube.list_at(PODS, "default")
+        settled.store.replace(PODS, "default", listing.items, listing.version)
+        await settled.run()
+        assert settled.condition("Ready")["status"] == "True"
+
     @pytest.mark.parametrize(
         "error",
         [

@@ -9,6 +9,7 @@ from fakes import FakeKube
 from shell_clock import jumping
 
 from etcd_operator.kube.api import (
+    CLAIMS,
     DISRUPTION_BUDGETS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
@@ -599,6 +600,25 @@ async def test_a_forbidden_namespace_does_not_block_the_others(make, kube, caplo
         await asyncio.sleep(2)
         # It is readable again, so its watch is waited for again.
         assert informer.not_ready() == [f"no watch yet: {PODS.path('gone')}"]
+
+
+@jumping
+async def test_what_may_not_be_listed_is_not_taken_for_absent(make, kube):
+    informer = make(watch_namespaces=("x", "ns"), resync_seconds=200)
+    kube.trouble[PODS] = FORBIDDEN
+    async with running(informer):
+        await asyncio.sleep(5)
+        assert informer.synced.is_set()
+        informer._store.check_listed(CLAIMS, "ns")
+        with pytest.raises(Rejected, match="pods is forbidden"):
+            informer._store.check_listed(PODS, "ns")
+        kube.trouble.clear()
+        await asyncio.sleep(200)
+        informer._store.check_listed(PODS, "ns")
+
+        kube.trouble[PODS] = FORBIDDEN  # as for a moment during upgrades of the API server
+        await asyncio.sleep(200)
+        informer._store.check_listed(PODS, "ns")
 
 
 @jumping

@@ -38,7 +38,7 @@ from etcd_operator.kube.client import Client
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.name_changes import Mark, NameChanges
 from etcd_operator.kube.store import Store
-from etcd_operator.kube.transport import NotConfigured, accept_deep_json
+from etcd_operator.kube.transport import NotConfigured, accept_deep_json, accept_many_files
 from etcd_operator.queue.informer import Informer
 from etcd_operator.queue.order import everything
 from etcd_operator.queue.workqueue import Worker, WorkQueue
@@ -203,6 +203,7 @@ async def operate(settings: Settings) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     accept_deep_json()
+    accept_many_files()
     metrics = Metrics()
     try:
         async with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 from collections.abc import Iterator
@@ -36,8 +37,10 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def own_limits() -> Iterator[None]:
-    """Puts back what `accept_deep_json` changes for the whole process."""
+    """Puts back what `operate` changes for the whole process."""
     depth, stack = sys.getrecursionlimit(), threading.stack_size()
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield
     sys.setrecursionlimit(depth)
     threading.stack_size(stack)
+    resource.setrlimit(resource.RLIMIT_NOFILE, files)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import resource
 import socket
 
 import pytest
@@ -10,6 +11,7 @@ from shell_clock import jumping
 
 from etcd_operator import run
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, ETCD_SCHEDULES
+from etcd_operator.kube.watches import scopes
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
 from localkube.server import free_port
@@ -465,6 +467,21 @@ async def test_a_deeply_nested_object_could_not_be_parsed(monkeypatch):
 
     assert await run.operate(Settings()) == 2
     assert len(parsed) == 2
+
+
+async def test_an_operator_of_a_hundred_namespaces_ran_out_of_file_descriptors(monkeypatch):
+    """Many container runtimes let a process open 1024 files until it asks for more."""
+    assert len(scopes(tuple(f"ns-{number}" for number in range(100)))) > 1024
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
+
+    async def connect(**_):
+        raise run.NotConfigured("enough")
+
+    monkeypatch.setattr(run.Client, "connect", connect)
+
+    assert await run.operate(Settings()) == 2
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
 
 
 def leader(task):

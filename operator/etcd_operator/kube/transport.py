@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 import sys
@@ -210,5 +211,16 @@ def accept_deep_json() -> None:
     threading.stack_size(STACK_BYTES)
 
 
+def accept_many_files() -> None:
+    """Raises the limit of open files to what this process is allowed, as each program in Go does.
+
+    Each watch has a connection of its own: eleven for each namespace that is served. Container
+    runtimes may start a process with a limit of 1024, which it may raise by itself.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # more than the kernel allows by now
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def retry_after(header: str | None) -> float | None:
-    return float(header) if header and header.isdigit() else None
+    return float(header) if header and header.isdecimal() else None

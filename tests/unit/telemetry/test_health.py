@@ -1,14 +1,18 @@
 """Liveness depends on the resync and the loop, readiness on what is known."""
 
 import asyncio
+import socket
 import time
+from itertools import count
 
 import aiohttp
 import pytest
 
 from etcd_operator.telemetry.health import (
     BEAT_SECONDS,
+    MOST_CONNECTIONS,
     OUTAGE_SECONDS,
+    PAGE_SECONDS,
     Health,
     health_app,
     metrics_app,
@@ -75,11 +79,15 @@ async def test_the_heartbeat_measures_a_blocked_event_loop(caplog):
     assert "the event loop was late by" in caplog.text
 
 
-async def get(runner, path):
+def port_of(runner):
     [port] = (address[1] for address in runner.addresses if len(address) == 2)  # IPv4
+    return port
+
+
+async def get(runner, path):
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}{path}") as response,
+        session.get(f"http://127.0.0.1:{port_of(runner)}{path}") as response,
     ):
         return response.status, await response.text(), response.headers["Content-Type"]
 
@@ -100,6 +108,36 @@ async def test_the_health_endpoints(health, now):
         await runner.cleanup()
 
 
+async def test_idle_connections_of_anybody_used_up_the_operators_file_descriptors(health):
+    """Then it could reach neither the API server nor members, and lost its Lease."""
+    runner = await serve(health_app(health), 0)
+    place = ("127.0.0.1", port_of(runner))
+    try:
+        idle = [await asyncio.open_connection(*place) for _ in range(3 * MOST_CONNECTIONS)]
+        await asyncio.sleep(0.01)
+        assert len(runner.server.connections) == MOST_CONNECTIONS
+        assert (await get(runner, "/healthz"))[:2] == (200, "ok\n")
+        for _, writer in idle:
+            writer.close()
+    finally:
+        await runner.cleanup()
+
+
+async def test_many_connections_at_the_same_moment_are_too_many_as_well(health):
+    runner = await serve(health_app(health), 0)
+    idle = [socket.socket() for _ in range(3 * MOST_CONNECTIONS)]
+    try:
+        for one in idle:
+            one.setblocking(False)  # noqa: FBT003
+            one.connect_ex(("127.0.0.1", port_of(runner)))
+        await asyncio.sleep(0.05)
+        assert 0 < len(runner.server.connections) <= MOST_CONNECTIONS
+    finally:
+        for one in idle:
+            one.close()
+        await runner.cleanup()
+
+
 async def test_the_metrics_endpoint():
     metrics = Metrics()
     metrics.leader.set(1)
@@ -112,3 +150,18 @@ async def test_the_metrics_endpoint():
     assert status == 200
     assert "\netcd_operator_leader 1.0\n" in text
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def test_anybody_who_asked_for_the_metrics_all_the_time_kept_the_event_loop_busy(now):
+    """Each page was made anew, which takes long for a fleet, and the Lease was not renewed."""
+    metrics, pages = Metrics(), count(1)
+    metrics.cluster_size.labels("ns", "a").set_function(lambda: next(pages))
+    runner = await serve(metrics_app(metrics, lambda: now[0]), 0)
+    try:
+        first = (await get(runner, "/metrics"))[1]
+        assert (await get(runner, "/metrics"))[1] == first
+        now[0] += PAGE_SECONDS
+        assert (await get(runner, "/metrics"))[1] != first
+        assert next(pages) == 3
+    finally:
+        await runner.cleanup()

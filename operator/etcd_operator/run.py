@@ -185,11 +185,17 @@ class Operator:
             return
         for queue in self.queues.values():
             queue.stop()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_SECONDS):
-                await asyncio.wait([working, election], return_when=asyncio.FIRST_COMPLETED)
-                if not election.done():
-                    await work.drain()
+        rest = asyncio.create_task(_rest(working, work))
+        await asyncio.wait(
+            [rest, election], timeout=GRACE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        await cancel(rest)
+
+
+async def _rest(working: asyncio.Task[None], work: Work) -> None:
+    """Waits for the passes in progress, and then for their background tasks."""
+    await asyncio.wait([working])
+    await work.drain()
 
 
 class CannotStart(Exception):

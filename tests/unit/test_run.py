@@ -345,6 +345,21 @@ async def test_background_writes_continued_after_passes_that_did_not_end_in_time
 
 
 @jumping
+async def test_background_writes_continued_after_the_lease_was_lost_during_a_stop(parts):
+    parts.drain_seconds = 1e6  # as while a webhook for pods or Events hangs
+    async with operating(parts) as task:
+        parts.writing = asyncio.create_task(parts.write_late())
+        task.stop()
+        await asyncio.sleep(0.5)
+        parts.lose.set()
+        began = asyncio.get_running_loop().time()
+
+        assert await task == 0
+        assert asyncio.get_running_loop().time() == began
+    assert parts.log == ["released", "informer ended"]
+
+
+@jumping
 async def test_a_component_that_fails_ends_the_process_and_the_reason_is_logged(parts, caplog):
     async with operating(parts) as task:
         parts.die.set()

@@ -159,6 +159,7 @@ class Operator:
         await cancel(working, election)
         await work.abandon()
         await self.lock.release()
+        self.metrics.leader.set(0)
         await cancel(informer, listening, watchdog, stopping)
         return 0 if asked else 1
 

@@ -320,6 +320,18 @@ async def test_passes_continued_after_the_lease_was_lost_during_a_stop(
 
 
 @jumping
+async def test_a_copy_that_had_released_its_lease_still_said_that_it_leads(parts):
+    """For the seconds that kopf may take to end, two copies said so."""
+    parts.end_seconds = 3
+    async with operating(parts) as task:
+        assert leader(task) == 1
+        task.stop()
+        await asyncio.sleep(1)
+        assert parts.log[-1] == "released"
+        assert leader(task) == 0
+
+
+@jumping
 async def test_background_writes_continued_after_the_lease_was_lost(parts):
     parts.end_seconds = 3  # as kopf may take
     async with operating(parts) as task:

@@ -41,7 +41,9 @@ class Labels:
         self._kube = kube
         self._finder = finder
         self._clock = clock
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._under_way: dict[asyncio.Task[None], tuple[Key, str]] = {}
+        """The cluster and the pod (by UID) that each write is for."""
+
         self._refused: dict[Key, dict[str, float]] = {}
         """When to retry, for each pod (by UID) whose label was rejected."""
 
@@ -52,6 +54,9 @@ class Labels:
     def forget(self, cluster: Key) -> None:
         self._refused.pop(cluster, None)
         self._unanswered.pop(cluster, None)
+        for task, (key, _) in self._under_way.items():
+            if key == cluster:
+                task.cancel()  # or a refusal would be remembered after all
 
     def write(self, seen: Observation) -> None:
         """Starts one patch for each pod that needs the label and has no patch under way."""
@@ -59,12 +64,12 @@ class Labels:
         if self._clock() < self._unanswered.get(key, float("-inf")):
             return
         self._unanswered.pop(key, None)
-        busy = self._still_refused(key, seen.pods).union(self._under_way.values())
+        busy = self._still_refused(key, seen.pods) | {uid for _, uid in self._under_way.values()}
         for pod, note in labels.due(seen):
             undone = self._rate_limit.pause(_name(pod, note), self._clock()) > 0
             if pod.uid not in busy and not undone and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, note))
-                self._under_way[task] = pod.uid
+                self._under_way[task] = (key, pod.uid)
                 task.add_done_callback(self._under_way.pop)
 
     def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[str]:

@@ -173,6 +173,35 @@ async def test_a_deleted_cluster_was_remembered_for_its_refused_pods(bench, monk
     assert not bench.reconciler._labels._refused
 
 
+@pytest.mark.parametrize(
+    "answer", [Rejected("no, 403", status=403), Unavailable("failed calling webhook", status=500)]
+)
+async def test_a_cluster_deleted_while_a_label_was_under_way_was_remembered_for_good(
+    bench, monkeypatch, answer
+):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    held = asyncio.Event()
+
+    async def late(*_, **__):
+        await held.wait()
+        raise answer
+
+    monkeypatch.setattr(bench.kube, "merge_patch", late)
+    await bench.reconciler.reconcile(KEY)
+    await asyncio.sleep(0)
+    bench.kube.remove(ETCD_CLUSTERS, *KEY)
+    await bench.reconciler.reconcile(KEY)
+    held.set()
+    await bench.reconciler.drain()
+
+    labelling = bench.reconciler._labels
+    assert not labelling._refused
+    assert not labelling._unanswered
+    assert not labelling._under_way
+
+
 async def test_a_deleted_pod_is_no_reason_for_a_warning(bench, monkeypatch, caplog):
     refuse(bench, monkeypatch, Rejected("gone", status=404))
     bench.declare()

@@ -108,6 +108,8 @@ class Backups:
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
+        if deleting:
+            self._metrics.forget_interval(key_of(body))
         try:
             backup = parse_backup(body)
         except RefusedBackup as refused:
@@ -140,7 +142,6 @@ class Backups:
 
     async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
         """Makes a pass over an EtcdBackup that is being deleted."""
-        self._metrics.forget_interval(key_of(body))
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         name = plan.job_name(backup, deletion.deletion_run(backup))

@@ -1209,6 +1209,22 @@ class TestAtAnInterval:
         assert world.condition("Accepted")["reason"] == "InvalidSpec"
         assert world.measured() == before != (None, None)
 
+    async def test_a_deleted_interval_whose_spec_was_refused_kept_its_metrics(self) -> None:
+        """While another tool's finalizer holds it, an alert by age would tell of missing backups
+        that nobody expects any more."""
+        world = await self.start()
+        await self.run(world)
+        policy = {"backupIntervalInSecond": 3600}
+        world.declare(generation=2, backupPolicy=policy, storageType="Tape")
+        await world.settle()
+        assert world.measured() != (None, None)
+        held = world.kube.live(ETCD_BACKUPS, "b")
+        marks = {"deletionTimestamp": world.clock.rfc3339(), "finalizers": ["a-tool/archive"]}
+        world.kube.put(ETCD_BACKUPS, {**held, "metadata": held["metadata"] | marks})
+        await world.settle()
+
+        assert world.measured() == (None, None)
+
     @pytest.mark.parametrize("ends", ["deleted", "edited to a single one"])
     async def test_no_metric_said_that_backups_at_an_interval_failed(self, ends: str) -> None:
         """There were metrics of schedules only."""

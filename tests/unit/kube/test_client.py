@@ -337,6 +337,14 @@ async def test_retry_after_is_passed_on(client, server):
     assert busy.value.retry_after is None
 
 
+async def test_a_retry_after_of_another_digit_ended_a_call_with_a_traceback(client, server):
+    server.refuses(503, headers={"Retry-After": "\N{SUPERSCRIPT TWO}"})
+
+    with pytest.raises(Unavailable) as busy:
+        await client.get(PODS, "ns", "a")
+    assert busy.value.retry_after is None
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "kind"),
     [

@@ -1,9 +1,22 @@
-"""Ends tasks of the event loop."""
+"""Tasks of the event loop: several that are awaited together, and their end."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Reply = TypeVar("Reply")
+
+
+async def together(*calls: Coroutine[Any, Any, Reply]) -> list[Reply]:
+    """Awaits all calls at the same time. If one fails, the others are cancelled: after `gather`
+    alone they would go on, with nobody to wait for them."""
+    tasks = [asyncio.ensure_future(one) for one in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        await cancel(*tasks)
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:

@@ -6,7 +6,6 @@ writes is looked at before it is copied into one of the operator's (`issued.py`)
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
+from etcd_operator.tasks import together
 from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
@@ -102,7 +102,7 @@ class CertificateLook:
         theirs: Sequence[CertificateSpec],
     ) -> dict[CertificateSpec, Json]:
         """The Secrets that exist: the operator's own, and those of users."""
-        raws = await asyncio.gather(
+        raws = await together(
             *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
             *(self._secrets.read(cluster, need.secret) for need in theirs),
         )

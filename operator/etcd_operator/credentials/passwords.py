@@ -5,7 +5,6 @@ They are kept in memory only. The planner learns no more than whether one can be
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -14,6 +13,7 @@ from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.kube.api import Json, Key, Kubernetes
 from etcd_operator.kube.name_changes import Mark
+from etcd_operator.tasks import together
 from etcd_stateful.api.auth import SecretKey
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.membership.observation import Observation
@@ -74,7 +74,7 @@ class PasswordLook:
             return base
         names = sorted({user.secret.name for user in auth.users})
         self._secrets.keep(cluster, names)
-        raws = await asyncio.gather(*(self._secrets.read(cluster, name) for name in names))
+        raws = await together(*(self._secrets.read(cluster, name) for name in names))
         by_name = dict(zip(names, raws, strict=True))
         found: dict[str, str] = {}
         problems: dict[str, str] = {}

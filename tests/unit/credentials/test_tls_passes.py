@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import itertools
 import logging
@@ -914,6 +915,30 @@ async def test_nothing_is_remembered_of_a_deleted_cluster(bench):
     assert not [
         memory for memory in (look._secrets._reads, look._examined, look._identities) if memory
     ]
+
+
+async def test_keys_that_a_failed_pass_still_waited_for_were_kept_of_a_deleted_cluster(bench):
+    """The first read that failed ended the pass, and the others went on without it."""
+    bench.declare(TLS=STATIC)
+    user_secrets(bench)
+    get, held = bench.kube.get, asyncio.Event()
+
+    async def late(resource, namespace, name):
+        if name == "s":
+            raise Unavailable("no answer")
+        if name == "p":
+            await held.wait()
+        return await get(resource, namespace, name)
+
+    bench.kube.get = late
+    with pytest.raises(Unavailable):
+        await bench.once()
+    bench.kube.remove(ETCD_CLUSTERS, *KEY)
+    await bench.once()
+    held.set()
+    await asyncio.sleep(0.01)
+
+    assert not bench.reconciler._observer._certificates._secrets._reads
 
 
 async def test_an_operators_certificate_with_another_name_is_recreated_without_a_restart(settled):

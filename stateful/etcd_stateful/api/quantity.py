@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal
 from typing import Final
 
 _FORM: Final = re.compile(
@@ -21,10 +21,21 @@ _FACTORS: Final[dict[str | None, Decimal]] = {
 }
 
 
+_DIGITS: Final = Context(prec=100)
+"""Enough for every value of the form above."""
+
+
 def parse_quantity(text: str) -> Decimal | None:
-    """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None for other text."""
+    """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None for other text.
+
+    As in Kubernetes, a value with more than nine decimal places is rounded away from zero.
+    """
     match = _FORM.fullmatch(text)
-    return Decimal(match[1] + (match[3] or "")) * _FACTORS[match[2]] if match else None
+    if match is None:
+        return None
+    value = _DIGITS.multiply(Decimal(match[1] + (match[3] or "")), _FACTORS[match[2]])
+    rounded = value.scaleb(9, _DIGITS).to_integral_value(ROUND_UP, _DIGITS).scaleb(-9, _DIGITS)
+    return value if rounded == value else rounded
 
 
 def is_less(left: str, right: str) -> bool:

@@ -249,6 +249,14 @@ def test_a_divisor_was_written_for_good(given: object, stored: str) -> None:
     assert drift(live, manifest) is not None
 
 
+def test_a_third_of_a_cpu_was_written_for_good() -> None:
+    """The API server rounds it up to nine decimal places."""
+    third = {"limits": {"cpu": "0.3333333333333333"}}
+
+    assert drift({"limits": {"cpu": "333333334n"}}, third) is None
+    assert drift({"limits": {"cpu": "333333333n"}}, third) == "limits.cpu"
+
+
 @pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
 def test_what_kubernetes_1_30_drops_of_an_affinity_was_written_for_good(field: str) -> None:
     term = {"topologyKey": "zone", "labelSelector": {}}

@@ -123,5 +123,7 @@ def _merge_key(items: Sequence[Any]) -> str | None:
 
 
 def _tells_apart(key: str, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each item has another value. An empty text is none: the API server drops it."""
     values = [item.get(key) for item in items]
-    return all(isinstance(value, str | int) for value in values) and len(set(values)) == len(items)
+    told = all(isinstance(value, str | int) and value != "" for value in values)
+    return told and len(set(values)) == len(items)

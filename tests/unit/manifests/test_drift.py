@@ -249,6 +249,20 @@ def test_a_divisor_was_written_for_good(given: object, stored: str) -> None:
     assert drift(live, manifest) is not None
 
 
+def test_a_toleration_with_an_empty_key_was_written_for_good() -> None:
+    """It is for all taints, and the API server drops the key."""
+    given = [{"key": "", "operator": "Exists"}, {"key": "a", "operator": "Exists"}]
+    for some in (given[:1], given):
+        cluster = parse_cluster(body(3, pod={"tolerations": some}))
+        manifest = stateful_set(cluster, replicas=3, operator_image="x")
+        live = copy.deepcopy(manifest)
+        del live["spec"]["template"]["spec"]["tolerations"][0]["key"]
+
+        assert drift(live, manifest) is None
+        live["spec"]["template"]["spec"]["tolerations"][0]["operator"] = "Equal"
+        assert drift(live, manifest) == "spec.template.spec.tolerations[0].operator"
+
+
 def test_a_third_of_a_cpu_was_written_for_good() -> None:
     """The API server rounds it up to nine decimal places."""
     third = {"limits": {"cpu": "0.3333333333333333"}}

@@ -108,6 +108,15 @@ def _duration(text: str) -> OptionValue:
     return nanoseconds
 
 
+def _interval(text: str) -> OptionValue:
+    """A duration above 0. With 0 for `compact-hash-check-time` etcd does not start. With 0 for
+    `downgrade-check-time` it never ends a downgrade, during which no member can join, and etcd 3.5
+    does not tell that one is enabled."""
+    if not (found := _duration(text)):
+        raise _BadValue("must be above 0")
+    return found
+
+
 def _one_of(*allowed: str) -> Callable[[str], OptionValue]:
     def read(text: str) -> OptionValue:
         if text not in allowed:
@@ -124,11 +133,11 @@ _READERS: Final[Mapping[str, Callable[[str], OptionValue]]] = {
     "bcrypt-cost": _number,
     "auth-token-ttl": _number,
     "bootstrap-defrag-threshold-megabytes": _number,
-    "compact-hash-check-time": _duration,
+    "compact-hash-check-time": _interval,
     "compaction-batch-limit": _number,
     "compaction-sleep-interval": _duration,
     "corrupt-check-time": _duration,
-    "downgrade-check-time": _duration,
+    "downgrade-check-time": _interval,
     "enable-grpc-gateway": _flag,
     "enable-pprof": _flag,
     "grpc-keepalive-interval": _duration,

@@ -260,6 +260,18 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
         configured(etcd={"options": {"corrupt-check-time": text}})
 
 
+@pytest.mark.parametrize("name", ["compact-hash-check-time", "downgrade-check-time"])
+@pytest.mark.parametrize("text", ["0s", "0h0m"])
+def test_etcd_did_not_start_or_no_member_could_join_after_a_downgrade(name: str, text: str) -> None:
+    """0 turned off what ends a downgrade."""
+    with pytest.raises(
+        RefusedCluster, match=rf"options\[{name}\]: must be above 0, found '{text}'"
+    ):
+        configured(etcd={"options": {name: text}})
+
+    assert configured(etcd={"options": {name: "1ns"}})[name] == 1
+
+
 PRINTABLE = st.text(max_size=30) | st.sampled_from(
     ["$(POD_NAME)", "$$(X)", "a\nname: evil", "--name=evil", '"}, {"name": "evil', "info\0"]
 )

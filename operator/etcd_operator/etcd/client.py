@@ -46,8 +46,10 @@ LIST_SECONDS: Final = 1.5
 CHANGE_SECONDS: Final = 2.0
 """For one try. If the leader is lost, a change may hang; the next observation shows its outcome."""
 
-HASH_SECONDS: Final = 10.0
-"""A member reads its whole database for a hash."""
+HASH_SECONDS: Final = 60.0
+"""A member reads its whole database for a hash, from the disk if its memory is smaller. If nobody
+waits any more it reads on, and the next request only makes it read everything at once again. After
+a minute of silence the kubelet restarts it."""
 
 DEFRAGMENT_SECONDS: Final = 10.0
 """How long a worker waits for it, as other clusters need the worker too. etcd goes on afterwards,

@@ -20,7 +20,8 @@ from etcd_stateful.observed.members import Alarm, MemberStatus
 SECONDS_BETWEEN: Final = 30.0
 """How long hashes of the same members are reused, in passes that only look."""
 
-_ALARM: Final = re.compile(r"memberID:([0-9]{1,20})\s+alarm:(NOSPACE|CORRUPT)")
+_ALARM: Final = re.compile(r"(?:memberID:([0-9]{1,20})\s+)?alarm:(NOSPACE|CORRUPT)")
+"""If no majority of the members has the same data, etcd names none: the ID is 0, and left out."""
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ def _mentioned(statuses: Iterable[MemberStatus]) -> tuple[Alarm, ...]:
     """The alarms that the members' statuses mention. A request for them is an entry in the log, so
     a slow disk may keep its answer back, and alarms that are raised must not seem to be over."""
     words = " ".join(error for status in statuses for error in status.errors)
-    named = {(int(found[1]), found[2]) for found in _ALARM.finditer(words)}
+    named = {(int(found[1] or 0), found[2]) for found in _ALARM.finditer(words)}
     return tuple(
         Alarm("CORRUPT" if kind == "CORRUPT" else "NOSPACE", member_id)
         for member_id, kind in sorted(named)

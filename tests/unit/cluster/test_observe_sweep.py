@@ -368,6 +368,12 @@ class TestAlarms:
         said = replace(said, errors=("etcdserver: no leader", words))
         assert _mentioned([said, said]) == (self.CORRUPT,)
 
+    async def test_of_no_member_was_not_found_in_a_status(self, etcd):
+        """etcd names none if no majority has the same data."""
+        said = await etcd.status(Endpoint("10.0.0.0"))
+        said = replace(said, errors=(f"memberID:{IDS[1]} alarm:NOSPACE ", "alarm:CORRUPT "))
+        assert set(_mentioned([said])) == {Alarm("CORRUPT", 0), Alarm("NOSPACE", IDS[1])}
+
     async def test_without_a_quorum_are_unknown(self, network, etcd):
         etcd.raised = (self.CORRUPT,)
         etcd.silent = set(etcd.members)

@@ -359,6 +359,15 @@ class TestDisarm:
         assert isinstance(step, Wait)
         assert step.reason.startswith("the data of c-2 to be compared")
 
+    def test_of_no_member_was_over_before_a_silent_one_was_compared(self) -> None:
+        """etcd names none if no majority has the same data, and that was taken for one that is
+        gone."""
+        seen = corrupt(3, blamed=0).observe()
+        seen = replace(seen, alarms=(Alarm("CORRUPT", 0),))
+        assert isinstance(alarms.disarm(seen), DisarmAlarm)
+
+        assert alarms.disarm(replace(without_status(seen, 2), hashes={0: 1, 1: 1})) is None
+
     def test_of_a_member_that_is_gone_when_one_is_left(self) -> None:
         world = corrupt(1, blamed=0)
         world.etcd.alarms = [Alarm("CORRUPT", 0x77)]

@@ -37,6 +37,8 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     if _all_agree(seen):
         return "all members agree again"
     listed = {member.member_id for member in seen.members}
+    if len(roster.voters(seen)) > 1:
+        listed.add(0)  # etcd names none if no majority has the same data: it may be any of them
     compared = not _some_differ(seen) and not _uncompared(seen)
     gone = alarm.member_id not in listed and compared
     return "it is no member any more" if gone else ""

@@ -318,6 +318,23 @@ class TestWithoutAMajority:
         assert drive(world) == Settled()
         assert not {wrong, copy} & world.etcd.members.keys()
 
+    @pytest.mark.parametrize(("size", "names"), [(1, False), (1, True), (2, True)])
+    def test_a_learner_whose_data_differs_got_a_vote(self, size: int, names: bool) -> None:
+        """Beside one voter that made a tie, which only a human could end. etcd names none of the
+        two, as neither is a majority."""
+        world = self.with_learner(size)
+        learner = world.member_at(size).member_id
+        world.etcd.differing = {learner: 7}
+        world.etcd.alarms = [Alarm("CORRUPT", learner if names else 0)]
+        world.history.clear()
+
+        assert drive(world) == Settled()
+
+        assert labels(world.history)[0] == f"remove c-{size}"
+        assert world.etcd.alarms == []
+        assert learner not in world.etcd.members
+        assert len(world.etcd.voters) == size + 1
+
     def test_the_only_member_is_no_contradiction(self) -> None:
         world = corrupt(1, blamed=0)
         world.edit(size=3)

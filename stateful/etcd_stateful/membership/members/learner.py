@@ -31,7 +31,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return None
     if seat.ordinal >= seen.cluster.size:
         return changes.remove(seen, seat, f"spec.size is {seen.cluster.size}")
-    if why := why_lost(seen, seat) or _why_suspect(seen):
+    if why := why_lost(seen, seat) or _why_suspect(seen) or _why_accused(seen, seat):
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
@@ -91,6 +91,20 @@ def _why_suspect(seen: Observation) -> str:
     if wrong is None:
         return ""
     return f"it may have copied {wrong.name}, whose data differs from what most members have"
+
+
+def _why_accused(seen: Observation, seat: Seat) -> str:
+    """Why the learner's data may be wrong by etcd's alarm; empty if that does not say so.
+
+    etcd compares learners too, but tells nobody else their hash. Beside a single voter it cannot
+    say which of the two is wrong, and names none (the ID is 0).
+    """
+    accused = {alarm.member_id for alarm in seen.alarms if alarm.kind == "CORRUPT"}
+    own = {seat.member.member_id} if seat.member else set()
+    alone = {0} if len(roster.voters(seen)) == 1 else set()
+    if not accused & (own | alone):
+        return ""
+    return "etcd has raised the alarm CORRUPT, and its data may be what differs"
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:

@@ -492,6 +492,23 @@ class TestDown:
         assert f"Set spec.version to {NEW}" in rest.message
         assert world.history == []
 
+    def test_the_next_one_was_refused_as_long_as_etcd_had_not_ended_the_last(self) -> None:
+        """It looks only every `downgrade-check-time` whether one is over."""
+        world = changing(NEW, MIDDLE)
+        world.etcd.ends_downgrades = False
+        assert drive(world) == Settled()
+        assert world.etcd.downgrade == "3.6"
+        world.edit(version=OLD)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert versions(world) == [OLD] * 3
+        told = [one for one in world.history if isinstance(one, CancelDowngrade | EnableDowngrade)]
+        assert [one.reason for one in told] == [
+            "the downgrade to 3.6 is cancelled, so that one to 3.5 can begin",
+            "etcd is asked to allow a downgrade to 3.5",
+        ]
+
     def test_a_patch_with_an_empty_dir(self) -> None:
         world = changing("3.7.3", "3.7.1", **EMPTY_DIR)
 

@@ -53,6 +53,8 @@ class Etcd:
     """The cluster version: the format that all members write, and the lowest version that may
     join."""
     downgrade: str = ""
+    ends_downgrades: bool = True
+    """False while etcd has yet to look whether a downgrade is over (`downgrade-check-time`)."""
     alarms: list[Alarm] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     added: int = 0
@@ -84,7 +86,7 @@ class Etcd:
         every = {minor(version) for version in alive.values()}
         if self.downgrade:
             self.minor = self.downgrade
-            if every == {minor(self.downgrade)}:
+            if self.ends_downgrades and every == {minor(self.downgrade)}:
                 self.downgrade = ""
         elif min(every) > minor(self.minor):
             self.minor = "{}.{}".format(*min(every))

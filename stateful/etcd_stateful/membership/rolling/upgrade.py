@@ -247,6 +247,8 @@ def _ready_to_go_down(seen: Observation, wanted: Version, why: str = "") -> Step
         why: added to the reason, if no pod is to run it.
     """
     lower, said = minor_of(wanted), _statuses(seen)
+    if step := _end_another(seen, lower):
+        return step
     if any(minor_in(status.downgrade_target) != lower for status in said):
         words = f"etcd is asked to allow a downgrade to {lower}{why}"
         return changes.request(seen, lambda asked: EnableDowngrade(asked, str(lower), words))
@@ -254,6 +256,16 @@ def _ready_to_go_down(seen: Observation, wanted: Version, why: str = "") -> Step
         words = f"every member to write its data in the format of etcd {lower}{why}"
         return Wait(words, soon=True)
     return None
+
+
+def _end_another(seen: Observation, lower: Minor) -> Step | None:
+    """Cancels a downgrade to another minor: etcd refuses a second one. It ends one that is over by
+    itself, but looks only every `downgrade-check-time`."""
+    others = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None, lower}
+    if not others:
+        return None
+    words = f"the downgrade to {others.pop()} is cancelled, so that one to {lower} can begin"
+    return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 
 def is_ready_to_go_down(seen: Observation, wanted: Version) -> bool:

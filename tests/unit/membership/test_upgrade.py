@@ -698,6 +698,25 @@ class TestHalfWay:
         assert isinstance(step, EnableDowngrade)
         assert step.minor == "3.6"
 
+    def test_a_member_that_is_down_was_neither_named_nor_removed_before_the_downgrade(self) -> None:
+        """etcd goes down only once it knows the version of every member."""
+        world = changing(MIDDLE, NEW, 5)
+        world.etcd.move_leader(world.data(0).member_id)
+        until(world, "restart c-0")
+        world.edit(version=MIDDLE)
+        world.apply(until(world, f"version {MIDDLE}"))
+        world.apply(until(world, "StatefulSet c"))
+        world.etcd.remove(world.data(0).member_id)
+        world.turn()
+        world.apply(until(world, "EnableDowngrade"))
+        world.pods[4].silent = True
+
+        assert drive(world) == Wait("pod c-4 to become ready")
+
+        world.edit(size=4)
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE] * 4
+
     def test_back_and_smaller_in_one_edit_removes_the_last_new_member_first(self) -> None:
         """I9: restarted with the older version, it would find data that it cannot read."""
         world = changing(MIDDLE, NEW)

@@ -160,9 +160,13 @@ def prepare(seen: Observation) -> Step | None:
     """
     now = running_version(seen)
     formats = (minor_in(status.storage_version) for status in _statuses(seen))
-    if any(one and one > minor_of(now) for one in formats):
-        return _ready_to_go_down(seen, now)
-    return None
+    if not any(one and one > minor_of(now) for one in formats):
+        return None
+    step = _ready_to_go_down(seen, now)
+    # etcd goes down only once it knows the version of every member. One that is down may stay down
+    # until it is removed for a smaller size, and is named by a later question.
+    silent = any(not seat.answers for seat in roster.voters(seen))
+    return None if silent and isinstance(step, Wait) else step
 
 
 def step_before_joining(seen: Observation, pod: Pod) -> Step | None:

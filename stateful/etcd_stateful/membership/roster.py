@@ -265,6 +265,13 @@ def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None)
     return not member.name and not (held and held.member_id == member.member_id)
 
 
+def lacks_pod(seen: Observation, seat: Seat) -> bool:
+    """Whether the member of this seat has no pod. An ordinal without a member may get none for
+    ever, for instance because of a quota, and nothing depends on it."""
+    has_member = seat.record is not None if seen.etcd is None else seat.member is not None
+    return seat.pod is None and seat.ordinal < seen.replicas and has_member
+
+
 def not_serving(some: Sequence[Seat]) -> str:
     """Names of those that do not serve, for a wait. All may serve for the moment: one is
     stopping."""

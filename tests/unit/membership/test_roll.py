@@ -571,6 +571,30 @@ class TestUnready:
 
         assert self.unready(world, **down) == ["restart c-1"]
 
+    def test_a_pod_that_is_never_created_kept_a_failing_one_from_the_edit(self) -> None:
+        """A quota or a policy refused the other pod for ever, and with the edit there could have
+        been a quorum again."""
+        world = self.cut_off()
+        del world.pods[0]
+        seen = with_pod(world.observe(), 1, **DOWN)
+
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
+        assert roll.restart_unready(with_pod(seen, 1, crashing=False)) is None, "it may run"
+        assert roll.restart_unready(with_pod(seen, 1, crashing=False, **TRIED_AGAIN)) is None
+
+    def test_a_pod_that_no_member_has_yet_kept_a_silent_one_from_the_edit(self) -> None:
+        """A quota refuses the pods that a larger size asks for."""
+        world = edited(3)
+        world.edit(size=5)
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        seen = without_status(with_pod(world.observe(), 1, ready=False), 1)
+        assert seen.replicas == 5
+
+        step = roll.restart_unready(replace(seen, pods=seen.pods[:3]))
+
+        assert labels([step]) == ["restart c-1"]
+
     def test_a_pod_whose_etcd_has_not_started_keeps_no_other_from_the_edit(self) -> None:
         world = self.cut_off()
         for ordinal in (0, 1):

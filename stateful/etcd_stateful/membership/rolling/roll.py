@@ -45,7 +45,8 @@ def restart_unready(seen: Observation) -> Step | None:
             continue
         if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
-        if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
+        may_run = pod.etcd_started and not pod.crashing
+        if may_run and is_latched(seen) and _another_is_away(seen, seat):
             continue
         if pod.runs_undisturbed and is_latched(seen) and _template_lacks_image(seen):
             continue
@@ -80,8 +81,10 @@ def _another_is_away(seen: Observation, seat: Seat) -> bool:
 
     A pod that fails, or whose node does not confirm that it has stopped, does not count.
     """
-    ordinals = {*range(seen.replicas), *(pod.ordinal for pod in seen.pods)} - {seat.ordinal}
-    return any(pod is None or _is_on_its_way(pod) for pod in map(seen.pod, ordinals))
+    others = (one for one in roster.seats(seen) if one.ordinal != seat.ordinal)
+    return any(
+        _is_on_its_way(one.pod) if one.pod else roster.lacks_pod(seen, one) for one in others
+    )
 
 
 def _template_lacks_image(seen: Observation) -> bool:

@@ -305,7 +305,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/missing_pods.py",
-        " or stall.missing != names",
+        " or known.keys() != since.keys()",
         "",
         "a pod that is lost after another waits for half a minute for its controller",
     ),

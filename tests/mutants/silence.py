@@ -99,8 +99,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/rolling/rollback.py",
-        "return _lacks_image(seen) or any(pod.crashing for pod in seen.pods)",
-        "return _lacks_image(seen) or any(pod.crashing or pod.tried_again for pod in seen.pods)",
+        "any(pod.crashing for pod in seen.pods)",
+        "any(pod.crashing or pod.tried_again for pod in seen.pods)",
         "a version is left in haste, past its gates, as a pod is tried again",
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -24,7 +24,9 @@ LAST_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Stall:
-    missing: tuple[str, ...]
+    since: Mapping[str, float]
+    """Since when each of the pods is missing."""
+
     touched: str
     """When the StatefulSet was last touched, by its annotation."""
 
@@ -46,13 +48,16 @@ class MissingPods:
             self.forget(key)
             return base
         now, stall = self._clock(), self._stalls.get(key)
-        if stall is None or stall.missing != names:
-            stall = _Stall(names, _touched(base), FIRST_SECONDS, now + FIRST_SECONDS)
+        known = stall.since if stall else {}
+        since = {name: known.get(name, now) for name in names}
+        if stall is None or known.keys() != since.keys():
+            stall = _Stall(since, _touched(base), FIRST_SECONDS, now + FIRST_SECONDS)
         elif stall.touched != _touched(base):
             wait = min(stall.wait * PACE, LAST_SECONDS)
-            stall = _Stall(names, _touched(base), wait, now + wait)
+            stall = _Stall(since, _touched(base), wait, now + wait)
         self._stalls[key] = stall
-        return replace(base, stalled=now >= stall.due)
+        missing = {name: now - at for name, at in since.items()}
+        return replace(base, stalled=now >= stall.due, missing=missing)
 
     def next(self, key: Key) -> float:
         """Seconds until the StatefulSet may have to be touched; infinite if no pod is missing."""

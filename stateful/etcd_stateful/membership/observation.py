@@ -76,6 +76,8 @@ class Observation:
     """When the resource was created, in seconds since 1970; 0 if unknown."""
     stalled: bool = False
     """Pods have been missing for longer than the StatefulSet controller takes to create them."""
+    missing: Mapping[str, float] = field(default_factory=dict)
+    """By pod that is missing: for how many seconds it has been, as far as is remembered."""
     put_off: Mapping[tuple[str, str], PutOff] = field(default_factory=dict)
     """By kind and name: writes of owned objects that have just failed, and are retried later."""
     true_for: Mapping[str, float] = field(default_factory=dict)

@@ -272,6 +272,11 @@ def lacks_pod(seen: Observation, seat: Seat) -> bool:
     return seat.pod is None and seat.ordinal < seen.replicas and has_member
 
 
+def lacks_pod_for(seen: Observation, seat: Seat, seconds: float) -> bool:
+    """Whether the member of this seat has been without a pod for longer than this."""
+    return lacks_pod(seen, seat) and seen.missing.get(seat.name, 0.0) > seconds
+
+
 def not_serving(some: Sequence[Seat]) -> str:
     """Names of those that do not serve, for a wait. All may serve for the moment: one is
     stopping."""

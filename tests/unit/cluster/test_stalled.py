@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fakes import FakeClock
 from reconcile_bench import KEY, Bench
 from views import without_status
 from worlds import formed
 
-from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS
+from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS, MissingPods
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
 from etcd_stateful import naming
 from etcd_stateful.membership import children
@@ -143,6 +144,20 @@ async def test_another_missing_pod_is_requested_without_delay(bench, touches):
 
     assert len(touches) == already + 1
     assert "a-1, a-2" in bench.events.posted[0][2]
+
+
+def test_a_second_pod_that_is_missing_does_not_make_the_first_one_look_new() -> None:
+    clock = FakeClock()
+    seen, pods = formed(3).observe(), MissingPods(clock)
+    first = replace(seen, pods=seen.pods[:2])
+    both = replace(seen, pods=seen.pods[:1])
+
+    assert pods.onto(KEY, first).missing == {"c-2": 0.0}
+    clock.now += 40
+    assert pods.onto(KEY, both).missing == {"c-1": 0.0, "c-2": 40.0}
+    clock.now += 2
+    assert pods.onto(KEY, first).missing == {"c-2": 42.0}
+    assert pods.onto(KEY, seen).missing == {}
 
 
 async def test_nothing_is_touched_while_the_cluster_is_paused(bench, touches):

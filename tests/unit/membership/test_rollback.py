@@ -29,6 +29,11 @@ def steps(world: World, count: int = 40) -> Step:
     return decide(world.observe())
 
 
+def without_pod(seen: Observation, ordinal: int) -> Observation:
+    pods = tuple(pod for pod in seen.pods if pod.ordinal != ordinal)
+    return without_status(replace(seen, pods=pods), ordinal)
+
+
 def all_made_again(world: World) -> None:
     for ordinal in list(world.pods):
         world.restart_pod(ordinal)
@@ -89,6 +94,25 @@ class TestAnotherPatch:
 
         assert rollback.roll_back(seen) is None
         assert rollback.roll_back(with_pod(seen, 2, **{sign: True})) is not None
+
+    def test_was_never_taken_where_a_policy_refused_pods_with_the_present_image(self) -> None:
+        """The pod was missing, and the edit waited for its member to serve."""
+        world = running(MIDDLE)
+        world.edit(version="3.6.15")
+        seen = without_pod(world.observe(), 2)
+
+        assert rollback.roll_back(replace(seen, missing={"c-2": 60.0})) is None
+        assert rollback.roll_back(replace(seen, missing={"c-2": 60.1})) is not None
+
+    def test_is_not_taken_at_once_where_only_a_pod_without_a_member_is_missing(self) -> None:
+        world = running(MIDDLE)
+        world.edit(version="3.6.15", size=4)
+        until(world, "StatefulSet c")
+        world.apply(decide(world.observe()))
+        seen = replace(world.observe(), missing={"c-3": 99.0})
+        assert (seen.replicas, seen.pod(3)) == (4, None)
+
+        assert rollback.roll_back(seen) is None
 
 
 class TestANewMinorThatFails:
@@ -199,6 +223,22 @@ class TestANewMinorThatFails:
         for ordinal in range(size):
             seen = with_pod(seen, ordinal, **TRIED_AGAIN, crashing=False)
             assert decide(seen) == told
+
+    def test_a_cluster_of_one_whose_pod_a_policy_refuses_said_nothing_of_the_edit(self) -> None:
+        world = changing(MIDDLE, NEW, 1)
+        world.apply(until(world, "restart c-0"))
+        world.edit(version=MIDDLE)
+        seen = replace(without_pod(world.observe(), 0), etcd=None)
+        assert isinstance(decide(seen), Wait)
+
+        told = decide(replace(seen, missing={"c-0": 60.1}))
+
+        assert isinstance(told, Hold)
+        assert told.message == (
+            "spec.version is 3.6.14, and the cluster stays with etcd 3.7.3: etcd 3.7 may have "
+            "changed the data, and 3.6.14 could not read it then. Another patch of 3.7 is taken at "
+            "once. Until then: a quorum to answer: c-0 has no pod"
+        )
 
     def test_a_patch_is_not_taken_while_a_container_is_being_started_again(self) -> None:
         """It may come up, and then the usual checks apply."""

@@ -241,6 +241,15 @@ class TestWhileAMemberDoesNotServe:
         assert not version_first.keeps_template(self.failing(**pod))
         assert not version_first.keeps_template(replace(self.failing(**pod), etcd=None))
 
+    def missing(self, seconds: float) -> Observation:
+        seen = without_status(Life(OLD, NEW, (3, 3)).world.observe(), 1)
+        others = tuple(pod for pod in seen.pods if pod.ordinal != 1)
+        return replace(seen, pods=others, missing={"c-1": seconds})
+
+    def test_the_edit_did_not_reach_a_pod_that_a_quota_refuses_as_it_is(self) -> None:
+        assert version_first.keeps_template(self.missing(600.0))
+        assert not version_first.keeps_template(self.missing(601.0))
+
     @pytest.mark.parametrize(
         "pod",
         [

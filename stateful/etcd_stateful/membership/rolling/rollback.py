@@ -34,6 +34,10 @@ from etcd_stateful.versions import Version, minor_in, minor_of
 FAILS: Final = "VersionFails"
 """The reason of a Hold that replaces a Wait. What the Wait names may still happen by itself."""
 
+MISSING_SECONDS: Final = 60.0
+"""How long a member may be without a pod before that counts as a failure: a pod that is restarted
+is away for a moment, but a quota or a policy for images may keep it from being created."""
+
 
 def roll_back(seen: Observation) -> Step | None:
     """Changes the version without waiting for pods to serve, because a version that fails, or whose
@@ -94,7 +98,8 @@ def with_version_advice(seen: Observation, step: Step | None) -> Step | None:
     """The step; if pods fail, with what the user can do about the version added to its message."""
     if not is_latched(seen) or recorded(seen).untried:
         return step
-    if not (_is_seen_to_fail(seen) if seen.etcd is None else _lacks_image(seen)):
+    fails = _is_seen_to_fail(seen) if seen.etcd is None else _lacks_image_or_pod(seen)
+    if not fails:
         return step
     words = why_not(seen) or _why_it_may_fail(seen)
     match step:
@@ -132,7 +137,7 @@ def _why_it_may_fail(seen: Observation) -> str:
 
 
 def _fails(seen: Observation) -> bool:
-    return _lacks_image(seen) or any(pod.crashing for pod in seen.pods)
+    return _lacks_image_or_pod(seen) or any(pod.crashing for pod in seen.pods)
 
 
 def _is_seen_to_fail(seen: Observation) -> bool:
@@ -141,8 +146,9 @@ def _is_seen_to_fail(seen: Observation) -> bool:
     return _fails(seen) or any(pod.tried_again for pod in seen.pods)
 
 
-def _lacks_image(seen: Observation) -> bool:
-    return any(pod.image_missing for pod in seen.pods)
+def _lacks_image_or_pod(seen: Observation) -> bool:
+    missing = (roster.lacks_pod_for(seen, one, MISSING_SECONDS) for one in roster.seats(seen))
+    return any(pod.image_missing for pod in seen.pods) or any(missing)
 
 
 def _may_have_crossed(seen: Observation, now: Version, before: Version) -> bool:

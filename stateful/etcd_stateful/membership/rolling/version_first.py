@@ -24,7 +24,8 @@ SILENCE_SECONDS: Final = 60.0
 
 PATIENCE_SECONDS: Final = 600.0
 """If a member's pod is in trouble and older than this, the edit may be the cure, even if etcd does
-not fail in it. A younger pod may just be waiting for a node or a volume."""
+not fail in it. A younger pod may just be waiting for a node or a volume. So it is if a member has
+been without a pod for this long: a quota or a policy may refuse the pod as it is."""
 
 
 def keeps_template(seen: Observation) -> bool:
@@ -84,7 +85,9 @@ def _may_be_a_cure(seen: Observation) -> bool:
         return True
     stays = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)
     members = (seat for seat in stays if seat.is_voter or seen.etcd is None)
-    return any(_fails(seat.pod) for seat in members)
+    return any(
+        _fails(seat.pod) or roster.lacks_pod_for(seen, seat, PATIENCE_SECONDS) for seat in members
+    )
 
 
 def _is_without_quorum(seen: Observation) -> bool:

@@ -55,7 +55,8 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     name = naming.pod(seen.cluster.name, ordinal)
     if pod is None:
         owner = f"StatefulSet {seen.cluster.name}"
-        return f"pod {name} to be created; the Events of {owner} say what keeps it"
+        words = f"pod {name} to be created; the Events of {owner} say what keeps it"
+        return f"{words}{version_first.advice(seen)}"
     if pod.deleting:
         return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:
@@ -66,4 +67,5 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         silent = f"answer from its init container start{roster.why_silent(pod)}"
         ticket = f"pod {name} to {'get its ticket' if pod.answer else silent}"
         return roster.awaited_name(seen, pod) or ticket
-    return f"pod {name} to become ready{f': {pod.unready}' if pod.unready else ''}"
+    why = f": {pod.unready}{version_first.advice(seen)}" if pod.unready else ""
+    return f"pod {name} to become ready{why}"

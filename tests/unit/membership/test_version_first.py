@@ -250,6 +250,35 @@ class TestWhileAMemberDoesNotServe:
         assert version_first.keeps_template(self.missing(600.0))
         assert not version_first.keeps_template(self.missing(601.0))
 
+    def test_a_pod_that_is_not_created_did_not_say_what_the_edit_waits_for(self) -> None:
+        step = decide(self.missing(9.0))
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith("pod c-1 to be created; the Events of StatefulSet c say what")
+        assert f"set spec.version back to {OLD} until it runs" in step.reason
+
+    def test_a_pod_that_an_added_container_keeps_from_being_ready_did_not_say_it_either(
+        self,
+    ) -> None:
+        seen = Life(OLD, NEW, (3, 3)).world.observe()
+
+        step = decide(with_pod(seen, 1, ready=False, unready="no gate"))
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith(
+            "pod c-1 to become ready: no gate. The rest of the edit waits"
+        )
+
+    def test_a_learners_pod_that_cannot_start_did_not_say_it_either(self) -> None:
+        seen = Life(OLD, NEW, (3, 5)).until("push c-3 existing").world.observe()
+
+        step = decide(with_pod(without_status(seen, 3), 3, trouble="no node has room"))
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith(
+            "learner c-3 to start: no node has room. The rest of the edit waits for spec.version"
+        )
+
     @pytest.mark.parametrize(
         "pod",
         [

@@ -11,6 +11,7 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.members import budget, changes, replace
 from etcd_stateful.membership.members.loss import is_outvoted, why_lost
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.rolling.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
@@ -52,7 +53,8 @@ def in_flight(seen: Observation) -> Step | None:
     if _is_ready(seen, seat):
         return _held_by_budget(seat)
     if why := _why_not_started(seen, seat):
-        return Wait(f"learner {seat.name} to start: {why}", soon=True)
+        advice = version_first.advice(seen)
+        return Wait(f"learner {seat.name} to start: {why}{advice}", soon=True)
     return Wait(f"learner {seat.name} to {'catch up' if seat.answers else 'start'}", soon=True)
 
 

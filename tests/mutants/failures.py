@@ -296,8 +296,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "key=lambda seat: (not seat.leads, seat.ordinal)",
-        "key=lambda seat: seat.ordinal",
+        "key=lambda one: (not one.leads, may_be_cured(seen, one), one.ordinal)",
+        "key=lambda one: one.ordinal",
         "F27: the leader is restarted in its turn, and leadership moves each time (I8)",
     ),
     Mutant(

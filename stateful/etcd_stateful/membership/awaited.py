@@ -12,7 +12,7 @@ from etcd_stateful.observed.pods import Pod
 
 def unserving_pod(seen: Observation) -> Step | None:
     """Waits for the pod that holds up the others; None once all pods and all voters serve."""
-    idle = _waiting_for_image(seen)
+    idle = _after_restarts(seen)
     waits = [
         (ordinal, pod)
         for ordinal in range(seen.replicas)
@@ -25,12 +25,16 @@ def unserving_pod(seen: Observation) -> Step | None:
     return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
-def _waiting_for_image(seen: Observation) -> set[int]:
-    """Ordinals without a member: they are grown after a rolling restart has proven their image."""
+def _after_restarts(seen: Observation) -> set[int]:
+    """Ordinals that a rolling restart does not wait for, because it may help them: those without a
+    member are grown after it has proven their image."""
     if roll.is_complete(seen):
         return set()
-    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.volume_is_empty)
-    return {seat.ordinal for seat in vacant}
+    return {
+        seat.ordinal
+        for seat in roster.seats(seen)
+        if (seat.member is None and seat.volume_is_empty) or roll.may_be_cured(seen, seat)
+    }
 
 
 def _silent_voter(seen: Observation) -> Step | None:

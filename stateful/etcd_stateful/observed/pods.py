@@ -35,7 +35,7 @@ class Pod:
     trouble: str = ""
     """What it waits for or why it fails; empty if nothing is wrong."""
     unready: str = ""
-    """Why it is not Ready although its etcd container is; for messages alone."""
+    """Why it is not Ready although its etcd container is; empty if that is not so."""
     answer: StartAnswer | None = None
     unanswered: str = ""
     """Why `start` did not answer; empty if it did, or was not asked."""

@@ -271,6 +271,25 @@ class TestOrder:
 
         assert not is_write(step) or labels([step]) == [f"restart c-{follower}"]
 
+    GATE = "containers with unready status: [proxy]"
+
+    def test_an_edit_did_not_reach_pods_that_an_added_container_kept_from_being_ready(self) -> None:
+        """The edit has an annotation that keeps the container away, and all etcds serve."""
+        seen = edited(3).observe()
+        for ordinal in range(3):
+            seen = with_pod(seen, ordinal, ready=False, unready=self.GATE)
+
+        assert labels([decide(seen)]) == ["restart c-2"]
+        assert decide(with_pod(seen, 2, revision="")) == Wait(
+            f"pod c-2 to become ready: {self.GATE}"
+        )
+        assert decide(with_pod(seen, 1, unready="")) == Wait("pod c-1 to become ready")
+
+    def test_a_pod_that_an_added_container_keeps_from_being_ready_goes_first(self) -> None:
+        seen = with_pod(edited(5).observe(), 2, ready=False, unready=self.GATE)
+
+        assert labels([decide(seen)]) == ["restart c-2"]
+
     def test_never_without_a_quorum_of_the_others(self) -> None:
         """I1"""
         seen = edited(3).observe()

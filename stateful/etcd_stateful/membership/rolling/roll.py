@@ -101,6 +101,13 @@ def _is_on_its_way(pod: Pod) -> bool:
     return not is_up and not pod.is_stuck and pod.age < CRASH_SECONDS
 
 
+def may_be_cured(seen: Observation, seat: Seat) -> bool:
+    """Whether an outdated pod is not Ready only because of something besides etcd, such as a
+    container that admission has added: the newest template may keep that away."""
+    pod = seat.pod
+    return bool(pod and pod.unready and seat.serves and _is_outdated(seen, pod))
+
+
 def next_pod(seen: Observation) -> Step | None:
     """Restarts the next outdated pod. Asked when all members serve."""
     outdated = [
@@ -110,7 +117,8 @@ def next_pod(seen: Observation) -> Step | None:
     ]
     if seen.etcd is None or not outdated:
         return None
-    return _in_turn(seen, max(outdated, key=lambda seat: (not seat.leads, seat.ordinal)))
+    first = max(outdated, key=lambda one: (not one.leads, may_be_cured(seen, one), one.ordinal))
+    return _in_turn(seen, first)
 
 
 def _in_turn(seen: Observation, seat: Seat) -> Step | None:

@@ -445,7 +445,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _VERSION_FIRST,
-        "    if pod is None or not pod.is_stuck:\n",
+        "    if pod is None or not pod.trouble or pod.tried_again:\n",
         "    if pod is None or not pod.trouble:\n",
         "what is decided comes and goes with each crash of etcd",
     ),

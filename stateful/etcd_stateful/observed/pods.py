@@ -107,8 +107,9 @@ class Pod:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it is in trouble, and etcd was not just restarted."""
-        return bool(self.trouble) and not self.tried_again
+        """Whether it is in trouble, and etcd was neither just restarted nor is it ready: then only
+        another container may be in trouble, which admission has added."""
+        return bool(self.trouble) and not self.tried_again and not self.unready
 
     @property
     def runs_undisturbed(self) -> bool:

@@ -285,6 +285,17 @@ class TestOrder:
         )
         assert decide(with_pod(seen, 1, unready="")) == Wait("pod c-1 to become ready")
 
+    def test_a_member_that_the_quorum_needs_was_restarted_as_an_added_container_failed(
+        self,
+    ) -> None:
+        """I1: its etcd was ready, and missed an answer."""
+        seen = without_status(edited(3).observe(), 0, 1)
+        seen = with_pod(seen, 0, ready=False, trouble="no node has room for it", revision="")
+        failing = {"ready": False, "trouble": "container proxy keeps failing"}
+        assert labels([roll.restart_unready(with_pod(seen, 1, **failing))]) == ["restart c-1"]
+
+        assert roll.restart_unready(with_pod(seen, 1, **failing, unready=self.GATE)) is None
+
     def test_a_pod_that_an_added_container_keeps_from_being_ready_goes_first(self) -> None:
         seen = with_pod(edited(5).observe(), 2, ready=False, unready=self.GATE)
 

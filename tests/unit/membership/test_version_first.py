@@ -232,9 +232,10 @@ class TestWhileAMemberDoesNotServe:
             DOWN,
             {"ready": False, "trouble": "no image", "image_missing": True},
             {"ready": False, "trouble": "no node has room", "age": 601.0},
+            {"ready": False, "trouble": "a proxy fails", "unready": "a proxy fails", "age": 601.0},
             {"ready": False, "trouble": "no image", "start_missing": True},
         ],
-        ids=["etcd fails", "no image", "no node", "no image of the operator"],
+        ids=["etcd fails", "no image", "no node", "another container", "no image of the operator"],
     )
     def test_the_edit_reaches_failing_pods(self, pod: dict) -> None:
         """It may be what they need."""

@@ -24,8 +24,9 @@ SILENCE_SECONDS: Final = 60.0
 
 PATIENCE_SECONDS: Final = 600.0
 """If a member's pod is in trouble and older than this, the edit may be the cure, even if etcd does
-not fail in it. A younger pod may just be waiting for a node or a volume. So it is if a member has
-been without a pod for this long: a quota or a policy may refuse the pod as it is."""
+not fail in it. A younger pod may just be waiting for a node or a volume. The same holds for a
+member that has been without a pod for this long: a quota or a policy may refuse the pod as it
+is."""
 
 
 def keeps_template(seen: Observation) -> bool:
@@ -98,6 +99,6 @@ def _is_without_quorum(seen: Observation) -> bool:
 
 
 def _fails(pod: Pod | None) -> bool:
-    if pod is None or not pod.is_stuck:
+    if pod is None or not pod.trouble or pod.tried_again:
         return False
     return pod.crashing or pod.image_missing or pod.age > PATIENCE_SECONDS

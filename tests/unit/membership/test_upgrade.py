@@ -426,6 +426,44 @@ class TestUnset:
         assert world.history == []
 
 
+class TestAnotherImageByHand:
+    """Somebody sets the image in the StatefulSet while the operator is away, and pods are created
+    again meanwhile. Their annotation still says what the operator has rendered."""
+
+    def made_by_hand(self, *ordinals: int) -> World:
+        world = running(MIDDLE)
+        live = world.alter("StatefulSet", "c")
+        (etcd,) = live["spec"]["template"]["spec"]["containers"]
+        etcd["image"] = etcd["image"].replace(MIDDLE, NEW)
+        for ordinal in ordinals:
+            world.restart_pod(ordinal)
+        for _ in range(4):
+            world.turn()
+        assert [versions(world)[one] for one in ordinals] == [NEW] * len(ordinals)
+        return world
+
+    @pytest.mark.parametrize("ordinals", [(1,), (0, 1, 2)])
+    def test_members_ran_it_until_something_else_restarted_them(
+        self, ordinals: tuple[int, ...]
+    ) -> None:
+        """I9"""
+        world = self.made_by_hand(*ordinals)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == [MIDDLE] * 3
+        assert sorted(restarts(world)) == [f"c-{one}" for one in ordinals]
+        assert world.etcd.minor == "3.6"
+        assert world.etcd.downgrade == ""
+
+    def test_an_edit_of_the_version_waited_for_them_for_ever(self) -> None:
+        world = self.made_by_hand(1)
+        world.edit(version="3.6.15")
+
+        assert drive(world) == Settled()
+        assert versions(world) == ["3.6.15"] * 3
+
+
 class TestJump:
     @pytest.mark.parametrize(
         ("before", "after", "first"), [(OLD, NEW, "a 3.6 first"), (NEW, OLD, "a 3.6 first")]

@@ -18,6 +18,7 @@ from etcd_stateful.membership.rolling import retries, rollback, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
 from etcd_stateful.observed.pods import Pod
+from etcd_stateful.versions import minor_of, reported_version
 
 SPARING: Final = 3
 """The smallest number of members that still has a quorum without one of them."""
@@ -178,7 +179,15 @@ def _is_outdated(seen: Observation, pod: Pod) -> bool:
     if pod.name not in seen.outdated:
         return False
     edited = pod.spec_hash != version_first.template_hash(seen)
-    return edited or is_of_past_epoch(seen, pod)
+    return edited or is_of_past_epoch(seen, pod) or _runs_another_minor(seen, pod)
+
+
+def _runs_another_minor(seen: Observation, pod: Pod) -> bool:
+    """Whether its etcd is of another minor than the pod was created for: somebody changed the image
+    in the StatefulSet, and it was put back only after the pod was created (I9)."""
+    status, made = seen.statuses.get(pod.ordinal), pod.made_for
+    runs = reported_version(status.version) if status else None
+    return runs is not None and made is not None and minor_of(runs) != minor_of(made)
 
 
 def _lacks_start(seen: Observation, pod: Pod) -> bool:

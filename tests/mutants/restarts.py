@@ -72,7 +72,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):",
+        "if _may_go(seat, pod) and (keeps or _is_dispensable(seen, seat, pod)):",
         "if _may_go(seat, pod):",
         "an emptyDir with the only copy goes with its pod",
     ),

@@ -14,7 +14,7 @@ from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rolling import roll, version_first
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
-from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.members import Alarm, Member
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.start.ticket import Finding
 
@@ -659,6 +659,38 @@ class TestUnready:
         step = roll.restart_unready(with_pod(seen, 1, ready=False, etcd_started=started))
 
         assert (step is None) is started
+
+    def failing_on_an_empty_dir(self, size: int) -> World:
+        world = formed(size, pod=EMPTY_DIR)
+        world.pods[1].crashing = True
+        world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
+        world.history.clear()
+        return world
+
+    @pytest.mark.parametrize("size", [3, 5])
+    def test_a_member_that_fails_on_an_empty_dir_never_got_the_edit_that_cures_it(
+        self, size: int
+    ) -> None:
+        """Such as more memory. All others have the data, and each of them is replaced as well."""
+        world = self.failing_on_an_empty_dir(size)
+
+        assert drive(world) == Settled()
+
+        assert labels(world.history)[:2] == ["StatefulSet c", "restart c-1"]
+        assert len(world.etcd.voters) == size
+
+    def test_its_data_does_not_go_if_others_may_lack_it(self) -> None:
+        world = self.failing_on_an_empty_dir(2)
+        drive(world)
+        assert labels(world.history) == ["StatefulSet c"]
+
+        world = self.failing_on_an_empty_dir(3)
+        until(world, "restart c-1")
+        seen = world.observe()
+        corrupt = (Alarm("CORRUPT", seen.statuses[0].member_id),)
+        assert roll.restart_unready(replace(seen, alarms=corrupt)) is None
+        assert roll.restart_unready(without_status(seen, 0)) is None
+        assert roll.restart_unready(with_pod(seen, 1, crashing=False)) is None
 
 
 class TestCrashing:

@@ -191,6 +191,12 @@ def defragmentation(world: World, etcd: Etcd, member: int) -> None:
     rule(alone or member != etcd.leader, "I8", "the leader, who could hand over")
 
 
+def _is_copied_by_others(world: World, etcd: Etcd | None, ordinal: int) -> bool:
+    """Whether the etcd at this ordinal fails, while all other voters serve, two or more."""
+    others = {world.seat(one) for one in etcd.voters} - {ordinal} if etcd else set[int | None]()
+    return world.pods[ordinal].crashing and len(others) > 1 and others <= world.serving()
+
+
 def pod_deletion(world: World, step: DeletePod, ordinal: int) -> None:
     member, claim = world.member_at(ordinal), world.claims.get(ordinal)
     rule(not step.force or member is None, "I6", "given up while it is a member")
@@ -202,6 +208,7 @@ def pod_deletion(world: World, step: DeletePod, ordinal: int) -> None:
     etcd = world.etcd
     if etcd is None or ordinal not in world.serving() or member.learner:
         copied = world.cluster.durable or world.data(ordinal) is None
+        copied = copied or _is_copied_by_others(world, etcd, ordinal)
         rule(copied, "I11", f"{step.name} has the only copy of its data")
         runs = world.pods[ordinal].where == "etcd" and not world.pods[ordinal].crashing
         stop = [one for one, pod in world.pods.items() if pod.deleting and not pod.overdue]

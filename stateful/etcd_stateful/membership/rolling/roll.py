@@ -30,7 +30,7 @@ volume."""
 
 def restart_unready(seen: Observation) -> Step | None:
     """Restarts an outdated pod that is not ready and whose etcd does not answer; with an emptyDir,
-    only if etcd has not started in it.
+    only if etcd has not started in it, or fails and may be replaced.
 
     A pod whose etcd answers is kept, even if it has no leader: without a quorum, it may be the last
     good member. And if the network separates the operator from all pods, no etcd seems to answer.
@@ -60,9 +60,19 @@ def restart_unready(seen: Observation) -> Step | None:
         votes = seat.is_voter or seat.ordinal in moved
         if votes and not pod.is_stuck and _quorum_may_need(seen, seat):
             continue  # it may be silent only for a moment
-        if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
+        keeps = seat.durable or not pod.etcd_started
+        if _may_go(seat, pod) and (keeps or _is_dispensable(seen, seat, pod)):
             return _restart(pod, "it does not serve, and its template is outdated")
     return None
+
+
+def _is_dispensable(seen: Observation, seat: Seat, pod: Pod) -> bool:
+    """Whether the data of a member that fails may go with its emptyDir: all others serve, and it is
+    replaced, as in each restart with an emptyDir. Not while it is in doubt whose data is right."""
+    others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal]
+    spared = len(others) + 1 >= SPARING and all(one.serves for one in others)
+    in_doubt = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
+    return seat.is_voter and pod.crashing and spared and not (in_doubt or roster.learner(seen))
 
 
 def _quorum_may_need(seen: Observation, seat: Seat) -> bool:

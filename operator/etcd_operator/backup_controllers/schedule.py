@@ -123,7 +123,8 @@ class Schedules:
         return gone or "deletionTimestamp" in now["metadata"] or now["spec"] != body["spec"]
 
     async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
-        selector = f"{naming.SCHEDULE_UID}={schedule.uid}"
+        # By the label of the name too, by which the store finds them: someone may take it off one.
+        selector = f"{naming.SCHEDULE}={schedule.name},{naming.SCHEDULE_UID}={schedule.uid}"
         return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
 
     def _known_to_be_read(self, namespace: str) -> frozenset[str]:

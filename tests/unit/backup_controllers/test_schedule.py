@@ -654,6 +654,23 @@ async def test_a_backup_is_read_again_before_it_is_deleted(world: World) -> None
     assert world.kube.calls["delete EtcdBackup"] == world.kube.calls["patch EtcdBackup"] == 0
 
 
+async def test_a_backup_without_the_label_of_its_schedule_ended_the_deletion_of_all_others(
+    world: World,
+) -> None:
+    """It was the oldest of those that were listed, and unknown to the decision before. So nothing
+    was ever deleted, and all of them were listed again each second."""
+    await world.runs("03:00", "03:01", "03:02")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    del body["metadata"]["labels"][naming.SCHEDULE]
+    world.kube.put(ETCD_BACKUPS, body)
+    world.declare(retention={"count": 1})
+    await world.settle()
+
+    assert "deletionTimestamp" not in world.kube.live(ETCD_BACKUPS, world.name("03:00"))["metadata"]
+    assert "deletionTimestamp" in world.kube.live(ETCD_BACKUPS, world.name("03:01"))["metadata"]
+    assert world.kube.calls["list EtcdBackup"] <= 2
+
+
 async def test_a_backup_that_has_changed_is_not_deleted(world: World) -> None:
     await world.runs("03:00", "03:01")
     world.kube.failures["patch EtcdBackup"] = [Conflict("resourceVersion is 5", status=409)]

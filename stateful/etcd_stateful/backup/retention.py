@@ -24,7 +24,7 @@ from etcd_stateful.backup.scheduled import ScheduledBackup
 FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5
 """How many may be in deletion at once: a backup that its store refuses to delete stays until
-somebody has solved that."""
+somebody has solved that. Those that need nothing from their store are deleted all the same."""
 
 DAY: Final = 86400
 
@@ -51,18 +51,27 @@ def decide(
     Args:
         read: names and locations of backups that restores read. These stay until that is over.
     """
-    leaving = sum(one.deleting for one in made)
     every = not_kept(retention, made, now)
     going = [one for one in every if read.isdisjoint((one.name, one.location, one.unproven))]
-    if not going or leaving >= MOST_LEAVING:
+    if sum(one.deleting for one in made) >= MOST_LEAVING:
+        going = [one for one in going if not _waits_for_its_store(one)]
+    if not going:
         return None
     one = min(going, key=lambda each: each.moment)
     finalizers = None
-    has_stored = one.state == "stored" or bool(one.unproven)
-    if has_stored and not (one.keeps_stored or one.deletes_stored):
+    if _takes_along(one) and not one.deletes_stored:
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)
     return DeleteBackup(one.name, one.uid, one.resource_version, finalizers)
+
+
+def _takes_along(one: ScheduledBackup) -> bool:
+    """Whether what it has stored is deleted with it."""
+    return (one.state == "stored" or bool(one.unproven)) and not one.keeps_stored
+
+
+def _waits_for_its_store(one: ScheduledBackup) -> bool:
+    return _takes_along(one) or FINALIZER in one.finalizers
 
 
 def not_kept(

@@ -436,6 +436,30 @@ class TestRetention:
         assert retention.decide(Retention(1), (*stuck, made(10), made(20)), NOON) is None
         assert retention.decide(Retention(1), (*stuck[1:], made(10), made(20)), NOON)
 
+    def test_failed_ones_piled_up_behind_those_that_the_store_refuses_to_delete(self) -> None:
+        """One more with each run, although nothing of them is in the store."""
+        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        failed = tuple(made(n, state="failed") for n in range(30, 34))
+
+        step = retention.decide(Retention(1), (*stuck, made(10), made(20), *failed), NOON)
+
+        assert step == DeleteBackup(failed[0].name, failed[0].uid, "1", None)
+
+    @pytest.mark.parametrize("changes", [{"unproven": "s3://b/k"}, {"finalizers": (FINALIZER,)}])
+    def test_a_failed_one_that_needs_its_store_waits_behind_those(self, changes: Any) -> None:
+        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        failed = tuple(made(n, state="failed", **changes) for n in range(30, 34))
+
+        assert retention.decide(Retention(1), (*stuck, *failed), NOON) is None
+
+    def test_a_template_that_came_to_say_retain_did_not_let_go_of_those_that_waited(self) -> None:
+        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        kept = made(10, keeps_stored=True)
+
+        step = retention.decide(Retention(1), (*stuck, kept, made(20)), NOON)
+
+        assert step == DeleteBackup(kept.name, kept.uid, "1", None)
+
     def test_a_schedule_that_is_suspended_deletes_nothing(self) -> None:
         suspended = replace(HOURLY, suspend=True, retention=Retention(1))
         there = tuple(made(n) for n in (10, 20, 30))

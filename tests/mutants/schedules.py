@@ -186,8 +186,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "if not schedule.suspend and (",
-        "if (",
+        "    if schedule.suspend:\n        return None\n",
+        "",
         "suspended, it deletes",
     ),
     # Whose.
@@ -217,8 +217,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "longest = BUSY_SECONDS if busy else LONGEST_WAIT",
-        "longest = LONGEST_WAIT",
+        "longest = BUSY_SECONDS if busy else ",
+        "longest = ",
         "a schedule hears minutes late what became of its run",
     ),
     Mutant(
@@ -273,7 +273,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        "if read.isdisjoint((one.name, one.location, one.unproven))",
+        "if stays.isdisjoint((one.name, one.location, one.unproven))",
         "",
         "a backup is deleted that a restore is about to read",
     ),

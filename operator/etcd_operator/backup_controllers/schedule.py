@@ -6,6 +6,7 @@ are listed, and the decision is made again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -23,7 +24,9 @@ from etcd_operator.kube.api import (
     Json,
     Key,
     Kubernetes,
+    Rejected,
     Resource,
+    refused_in_words,
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.failed_passes import FailedPasses
@@ -34,7 +37,8 @@ from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import in_use, schedule_status, schedules
-from etcd_stateful.backup.retention import DeleteBackup
+from etcd_stateful.backup.clocks import LONGEST_WAIT
+from etcd_stateful.backup.retention import DeleteBackup, Refusal
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, ObservedSchedule, Record, WriteStatus
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
@@ -64,6 +68,7 @@ class Schedules:
         self._wall_clock = wall_clock
         self._began: float | None = None
         self._failed_passes = FailedPasses()
+        self._refusals: dict[Key, Refusal] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes one pass. Returns in how many seconds the next one is due; None: at the next event.
@@ -164,6 +169,7 @@ class Schedules:
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
             creation_error=self._failed_passes.last(key_of(body)),
+            refused=self._refused_of(schedule, made),
         )
 
     def _is_taken(
@@ -188,16 +194,35 @@ class Schedules:
         )
 
     async def _do(self, schedule: EtcdBackupSchedule, step: Create | DeleteBackup) -> float:
+        with contextlib.suppress(Conflict):
+            if isinstance(step, DeleteBackup):
+                return await self._try_to_delete(schedule, step)
+            await self._create(schedule, step.moment)
+        return AGAIN_SECONDS
+
+    async def _try_to_delete(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> float:
+        """If the API server refuses it, as a policy may for one of them, that holds up neither the
+        others nor what is reported of the runs."""
         try:
-            match step:
-                case Create(moment=moment):
-                    await self._create(schedule, moment)
-                    return AGAIN_SECONDS
-                case DeleteBackup():
-                    await self._delete_or_hand_over(schedule, step)
-        except Conflict:
-            return AGAIN_SECONDS
+            await self._delete_or_hand_over(schedule, step)
+        except Rejected as error:
+            if error.not_found:  # Somebody else has deleted it.
+                return AGAIN_SECONDS
+            self._note_refusal((schedule.namespace, step.name), refused_in_words(error))
         return 0.0
+
+    def _note_refusal(self, key: Key, words: str) -> None:
+        now, known = self._wall_clock(), self._refusals
+        if key not in known or known[key].words != words:
+            log.warning("EtcdBackup %s is not deleted: %s", key[1], words)
+        lately = {other: one for other, one in known.items() if one.age(now) < LONGEST_WAIT}
+        self._refusals = lately | {key: Refusal(now, words)}
+
+    def _refused_of(
+        self, schedule: EtcdBackupSchedule, made: tuple[ScheduledBackup, ...]
+    ) -> dict[str, Refusal]:
+        found = ((one.name, self._refusals.get((schedule.namespace, one.name))) for one in made)
+        return {name: refusal for name, refusal in found if refusal}
 
     async def _stopped(self, body: Json, reason: str, words: str) -> None:
         self._metrics.schedule_stopped(key_of(body))

@@ -13,6 +13,7 @@ now. Until that time it is not deleted, and takes no other backup's place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,9 @@ FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5
 """How many may be in deletion at once: a backup that its store refuses to delete stays until
 somebody has solved that. Those that need nothing from their store are deleted all the same."""
+
+REFUSED_SECONDS: Final = 30.0
+"""After this time a deletion that the API server has refused is tried again."""
 
 DAY: Final = 86400
 
@@ -40,19 +44,36 @@ class DeleteBackup:
     """The finalizers to set together with the policy; None to delete the object."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """When and why the API server has refused to delete an EtcdBackup."""
+
+    at: float
+    words: str
+
+    def age(self, now: float) -> float:
+        """In seconds, also if the clock was set back since."""
+        return abs(now - self.at)
+
+
 def decide(
     retention: Retention,
     made: tuple[ScheduledBackup, ...],
     now: float,
     read: frozenset[str] = frozenset(),
+    refused: Mapping[str, Refusal] | None = None,
 ) -> DeleteBackup | None:
     """The next step, for the oldest backup that retention does not keep; None if there is none.
 
     Args:
         read: names and locations of backups that restores read. These stay until that is over.
+        refused: backups that the API server has refused to delete, by name.
     """
-    every = not_kept(retention, made, now)
-    going = [one for one in every if read.isdisjoint((one.name, one.location, one.unproven))]
+    asked = {name for name, one in (refused or {}).items() if one.age(now) < REFUSED_SECONDS}
+    if len(asked) >= MOST_LEAVING:  # It may refuse all of them.
+        return None
+    stays, every = read | asked, not_kept(retention, made, now)
+    going = [one for one in every if stays.isdisjoint((one.name, one.location, one.unproven))]
     if sum(one.deleting for one in made) >= MOST_LEAVING:
         going = [one for one in going if not _waits_for_its_store(one)]
     if not going:

@@ -176,9 +176,13 @@ def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> I
 
 
 def _retained(seen: ObservedSchedule) -> Condition:
-    if held := retention.stuck(seen.made):
-        words = f"EtcdBackup {held[0].name} is to be deleted, but cannot be: {held[0].words}"
+    limits, refused = seen.schedule.retention, seen.refused
+    going = sorted(one.name for one in retention.not_kept(limits, seen.made, seen.now))
+    stuck = {one.name: one.words for one in retention.stuck(seen.made)}
+    if held := stuck | {name: refused[name].words for name in going if name in refused}:
+        name, why = next(iter(held.items()))
+        words = f"EtcdBackup {name} is to be deleted, but cannot be: {why}"
         return "Retained", "False", "DeletionFailed", words
-    if not seen.schedule.retention.limited:
+    if not limits.limited:
         return "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
     return "Retained", "True", "Kept", "backups beyond spec.retention are deleted"

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
-from etcd_stateful.backup.retention import DeleteBackup
+from etcd_stateful.backup.retention import REFUSED_SECONDS, DeleteBackup, Refusal
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 BUSY_SECONDS: Final = 2.0
@@ -75,6 +76,8 @@ class ObservedSchedule:
     """Whether an EtcdBackup of somebody else has the name of the run that is due."""
     read: frozenset[str] = frozenset()
     """Names and locations of backups that restores read (`in_use.read_from`)."""
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    """By name, which EtcdBackups the API server has lately refused to delete."""
     creation_error: str = ""
     """The API server's message, if it refused the EtcdBackup at the last tries."""
 
@@ -154,11 +157,14 @@ def decide(seen: ObservedSchedule) -> Step:
         return WriteStatus(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
-    if not schedule.suspend and (
-        going := retention.decide(schedule.retention, seen.made, seen.now, seen.read)
-    ):
-        return going
-    return WriteStatus(record, _after(seen))
+    return _retain(seen) or WriteStatus(record, _after(seen))
+
+
+def _retain(seen: ObservedSchedule) -> DeleteBackup | None:
+    schedule = seen.schedule
+    if schedule.suspend:
+        return None
+    return retention.decide(schedule.retention, seen.made, seen.now, seen.read, seen.refused)
 
 
 def _of_due(seen: ObservedSchedule, due: Due) -> Step:
@@ -245,7 +251,7 @@ def _late(seen: ObservedSchedule, moment: int) -> float:
 
 def _after(seen: ObservedSchedule) -> float:
     busy = any(one.deleting or one.state == "running" for one in seen.made)
-    longest = BUSY_SECONDS if busy else LONGEST_WAIT
+    longest = BUSY_SECONDS if busy else REFUSED_SECONDS if seen.refused else LONGEST_WAIT
     if seen.due is not None:
         return min(_held(seen, seen.due.latest), longest)
     return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), longest)

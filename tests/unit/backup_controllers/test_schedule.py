@@ -30,6 +30,7 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.retention import MOST_LEAVING, REFUSED_SECONDS
 from etcd_stateful.backup.schedule_status import MOST_LISTED
 from etcd_stateful.backup.schedules import jitter, with_default_jitter
 from unit.backup_controllers.outages import WEBHOOK, fail
@@ -776,6 +777,118 @@ async def test_a_read_that_the_api_server_refuses_is_reported_and_deletes_nothin
 
     assert "forbidden" in world.condition("Scheduled")["message"]
     assert len(world.backups()) > 1
+
+
+class TestDeletionThatTheApiServerRefuses:
+    """As a policy does that protects backups, or a rule that was added to the CRD since."""
+
+    DENIED = Rejected("denied by a policy", status=403)
+
+    async def test_the_end_of_each_run_was_hidden_until_the_next_one(self, world: World) -> None:
+        """The metrics said that no runs are begun, although they were."""
+        world.declare(retention={"count": 1})
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED] * 50
+        await world.runs("03:00", "03:01", "03:02")
+
+        assert world.condition()["reason"] == "Stored"
+        assert world.status["lastSuccessfulTime"] == "2026-11-21T03:02:00Z"
+        assert world.gauge("last_success_timestamp_seconds") == at("03:02:00")
+        assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+        told = world.condition("Retained")
+        assert (told["status"], told["reason"]) == ("False", "DeletionFailed")
+        assert world.name("03:00") in told["message"]
+        assert told["message"].endswith("denied by a policy")
+
+    async def test_it_kept_all_later_ones_from_being_deleted(self, world: World) -> None:
+        await world.runs("03:00", "03:01", "03:02")
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED]
+        world.declare(retention={"count": 1})
+        await world.settle()
+
+        oldest, next_one = (
+            world.kube.live(ETCD_BACKUPS, world.name(minute)) for minute in ("03:00", "03:01")
+        )
+        assert "deletionTimestamp" in next_one["metadata"]
+        assert "deletionTimestamp" not in oldest["metadata"]
+
+        world.clock.now += REFUSED_SECONDS
+        await world.settle()
+        oldest = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert "deletionTimestamp" in oldest["metadata"], "it is tried again"
+        assert world.condition("Retained")["reason"] == "Kept"
+
+    async def test_a_run_was_missed_because_of_it(self, world: World) -> None:
+        """The next look at the schedule was later than its deadline."""
+        world.declare(retention={"count": 1}, startingDeadlineSeconds=10)
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED] * 50
+        await world.runs("03:00", "03:01")
+        await world.until("03:01:45")
+        await world.until("03:02:20")
+
+        assert world.backups() == ["03:00", "03:01", "03:02"]
+        assert world.status["missedRuns"] == 0
+
+    async def test_if_it_refuses_all_only_a_few_are_tried(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await world.runs(*(f"03:{minute:02}" for minute in range(MOST_LEAVING + 5)))
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED] * 50
+        world.declare(retention={"count": 1})
+        for rounds in (1, 2):
+            await world.settle()
+            assert world.kube.calls["patch EtcdBackup"] == rounds * MOST_LEAVING
+            world.clock.now += REFUSED_SECONDS
+
+        assert len([one for one in caplog.records if "is not deleted" in one.getMessage()]) == (
+            MOST_LEAVING
+        ), "each is logged once"
+
+    async def test_a_backup_that_is_kept_after_all_is_not_reported(self, world: World) -> None:
+        await world.runs("03:00", "03:01")
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED]
+        world.declare(retention={"count": 1})
+        await world.settle()
+        assert world.condition("Retained")["reason"] == "DeletionFailed"
+        world.declare(retention={"count": 2})
+        await world.settle()
+
+        assert world.condition("Retained")["reason"] == "Kept"
+
+    async def test_another_schedule_of_the_namespace_deletes_its_own(self, world: World) -> None:
+        await world.runs(*(f"03:{minute:02}" for minute in range(MOST_LEAVING + 1)))
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED] * MOST_LEAVING
+        world.declare(retention={"count": 1})
+        await world.settle()
+        labels = {naming.SCHEDULE: "other", naming.SCHEDULE_UID: "uid-o"}
+        for name in ("other-29920500", "other-29920501"):
+            metadata: Json = {"namespace": "default", "name": name, "labels": labels}
+            world.kube.put(
+                ETCD_BACKUPS,
+                {"metadata": metadata, "spec": {}, "status": {"succeeded": True, "run": "g1"}},
+            )
+        metadata = {"namespace": "default", "name": "other", "uid": "uid-o", "generation": 1}
+        spec = SPEC | {"retention": {"count": 1}}
+        world.kube.put(ETCD_SCHEDULES, {"metadata": metadata, "spec": spec})
+        while await world.schedules.reconcile(("default", "other")) == 0.0:
+            pass
+
+        oldest = world.kube.live(ETCD_BACKUPS, "other-29920500")
+        assert "deletionTimestamp" in oldest["metadata"]
+
+
+async def test_a_backup_that_somebody_else_had_just_deleted_was_reported_as_a_refusal(
+    world: World,
+) -> None:
+    await world.runs("03:00", "03:01")
+    world.declare(retention={"count": 1})
+    oldest = world.name("03:00")
+    world.kube.before["patch EtcdBackup"] = lambda: world.kube.remove(
+        ETCD_BACKUPS, "default", oldest
+    )
+
+    assert await world.settle() == AGAIN_SECONDS
+    assert world.condition("Scheduled")["reason"] == "Scheduled"
+    assert world.gauge("scheduled") == 1
 
 
 async def test_another_backup_with_the_name_of_a_run_does_not_count_as_the_run(

@@ -153,10 +153,10 @@ class Schedules:
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
     ) -> ObservedSchedule:
         now = self._wall_clock()
-        record = self._record(body, schedule, now)
         made = tuple(
             one for each in backups if (one := as_scheduled(schedule, each, created(each)))
         )
+        record = self._record(body, schedule, made, now)
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return ObservedSchedule(
             schedule=schedule,
@@ -179,16 +179,25 @@ class Schedules:
         found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
         return found is not None and name not in (one.name for one in made)
 
-    def _record(self, body: Json, schedule: EtcdBackupSchedule, now: float) -> Record:
+    def _record(
+        self,
+        body: Json,
+        schedule: EtcdBackupSchedule,
+        made: tuple[ScheduledBackup, ...],
+        now: float,
+    ) -> Record:
         """From the status; if somebody has emptied that, from the creation of the object on."""
         stored: Json = body.get("status") or {}
         began = created(body) or now
         missed = stored.get("missedRuns")
-        until = seconds(stored.get("countedUntil"))
+        until, last = seconds(stored.get("countedUntil")), seconds(stored.get("lastScheduleTime"))
+        runs = (last or 0.0, *(one.moment for one in made))
         return Record(
-            counted_until=schedules.handled_until(schedule, began if until is None else until, now),
+            counted_until=schedules.handled_until(
+                schedule, began if until is None else until, runs, now
+            ),
             times=str(stored.get("observedTimes") or ""),
-            last_made=seconds(stored.get("lastScheduleTime")),
+            last_made=last,
             last_missed=seconds(stored.get("lastMissedTime")),
             missed=missed if isinstance(missed, int) else 0,
         )

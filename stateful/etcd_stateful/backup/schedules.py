@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -133,13 +133,24 @@ def clock(schedule: EtcdBackupSchedule, now: float) -> float:
     return now - jitter(schedule)
 
 
-def handled_until(schedule: EtcdBackupSchedule, until: float, now: float) -> float:
+def handled_until(
+    schedule: EtcdBackupSchedule, until: float, made: Iterable[float], now: float
+) -> float:
     """The time up to which runs count as handled.
 
     A recorded time in the future was written by a clock that was ahead. It is not used, as all runs
     until then would be skipped silently. EtcdBackups that were made for such times are found by
-    their names."""
-    return until if until - now <= CLOCKS_DIFFER else clock(schedule, now)
+    their names. A time before the last run was written by a clock that was behind: all runs since
+    would be counted as missed.
+
+    Args:
+        until: as recorded.
+        made: the times of runs that were made.
+    """
+    present = clock(schedule, now)
+    if until - now > CLOCKS_DIFFER:
+        return present
+    return max([until, *(one for one in made if one <= present)])
 
 
 def decide(seen: ObservedSchedule) -> Step:

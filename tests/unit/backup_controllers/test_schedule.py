@@ -242,6 +242,22 @@ async def test_a_clock_that_was_ahead_is_not_waited_for(
     assert world.backups() == ["03:00", "03:01", "03:02", then]
 
 
+async def test_after_a_clock_that_was_behind_a_thousand_runs_were_reported_as_missed(
+    world: World,
+) -> None:
+    """Those between the time that it had shown and the last run."""
+    await world.runs("03:00", "03:01")
+    behind = 40 * 86400
+    world.clock.now -= behind
+    await world.settle()
+    world.clock.now += behind + 90
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:01", "03:02"]
+    assert world.status["missedRuns"] == 0
+    assert world.condition()["reason"] == "Running"
+
+
 class TestAfterAClockThatWasAhead:
     """One run was made and named for a time that is weeks ahead. Until then it counted as the last
     one, and its success was reported, although each real run failed."""

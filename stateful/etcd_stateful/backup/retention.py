@@ -19,7 +19,8 @@ from typing import Final
 
 from etcd_stateful.api.schedule import Retention
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER
-from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.deletion import FAILED, FINALIZER
+from etcd_stateful.backup.restores import PASS_FAILED
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 FAILED_KEPT: Final = 3
@@ -29,6 +30,8 @@ somebody has solved that. Those that need nothing from their store are deleted a
 
 REFUSED_SECONDS: Final = 30.0
 """After this time a deletion that the API server has refused is tried again."""
+
+_STUCK: Final = (FAILED, "JobOfAnother", *PASS_FAILED)
 
 DAY: Final = 86400
 
@@ -142,4 +145,4 @@ def _age(one: ScheduledBackup, now: float, last: float) -> float:
 
 def stuck(made: tuple[ScheduledBackup, ...]) -> list[ScheduledBackup]:
     """Backups that are being deleted, but whose stored backup cannot be deleted."""
-    return [one for one in made if one.deleting and one.reason == "DeletionFailed"]
+    return [one for one in made if one.deleting and one.reason in _STUCK]

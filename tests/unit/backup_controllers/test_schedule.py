@@ -698,11 +698,13 @@ async def test_a_backup_that_has_changed_is_not_deleted(world: World) -> None:
     assert world.kube.calls["delete EtcdBackup"] == 0
 
 
-async def test_a_backup_that_cannot_be_deleted_is_reported(world: World) -> None:
+@pytest.mark.parametrize("reason", ["DeletionFailed", "Refused", "StepFailed", "JobOfAnother"])
+async def test_a_backup_that_cannot_be_deleted_is_reported(world: World, reason: str) -> None:
+    """It was reported as kept as declared if the Job that deletes what is stored was refused."""
     world.declare(retention={"count": 1})
     await world.runs("03:00", "03:01")
     body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
-    said = {"type": "Complete", "status": "False", "reason": "DeletionFailed", "message": "denied"}
+    said = {"type": "Complete", "status": "False", "reason": reason, "message": "denied"}
     world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"conditions": [said]}})
     await world.settle()
 

@@ -67,14 +67,15 @@ def render(
     told |= others(body, past)
     if running := [one.name for one in newest if one.state == "running" and not one.deleting]:
         told["active"] = running[0]
+    begins, upcoming = schedules.next_run(seen, record.counted_until)
     if not seen.schedule.suspend:
-        told["nextScheduleTime"] = written(seen.upcoming)
+        told["nextScheduleTime"] = written(upcoming)
     times = {"lastScheduleTime": record.last_made, "lastMissedTime": record.last_missed}
     told |= {key: written(value) for key, value in times.items() if value is not None}
     before = str((body.get("status") or {}).get("lastSuccessfulTime") or "")
     if succeeded := _latest([before, *(one.over for one in newest)], seen, written):
         told["lastSuccessfulTime"] = succeeded
-    said = [_accepted(), _scheduled(seen, written), *_last(_past(record, seen), past, miss)]
+    said = [_accepted(), _scheduled(seen, written(begins)), *_last(_past(record, seen), past, miss)]
     return status.of_schedule(body, told, [*said, _retained(seen)], now)
 
 
@@ -144,12 +145,10 @@ def _accepted() -> Condition:
     return "Accepted", "True", "SpecAccepted", "every field is understood"
 
 
-def _scheduled(seen: ObservedSchedule, written: Written) -> Condition:
-    schedule = seen.schedule
-    if schedule.suspend:
+def _scheduled(seen: ObservedSchedule, begins: str) -> Condition:
+    if seen.schedule.suspend:
         words = "spec.suspend is true: runs that fall due are missed, and nothing is deleted"
         return "Scheduled", "False", "Suspended", words
-    begins = written(seen.upcoming + schedules.jitter(schedule))
     return "Scheduled", "True", "Scheduled", f"the next run begins at {begins}"
 
 

@@ -260,9 +260,17 @@ def _late(seen: ObservedSchedule, moment: int) -> float:
     return max(before, 0.0) - _held(seen, moment)
 
 
+def next_run(seen: ObservedSchedule, counted_until: float) -> tuple[float, int]:
+    """When the next run begins, and its scheduled time: it may be one that is overdue and waits for
+    its turn, or the one after it, if that begins sooner."""
+    coming = float(seen.upcoming + jitter(seen.schedule)), seen.upcoming
+    if seen.due is None or seen.due.latest <= counted_until or _held(seen, seen.due.latest) <= 0:
+        return coming
+    return min(coming, (_turn(seen, seen.due.latest), seen.due.latest))
+
+
 def _after(seen: ObservedSchedule) -> float:
     busy = any(one.deleting or one.state == "running" for one in seen.made)
     longest = BUSY_SECONDS if busy else REFUSED_SECONDS if seen.refused else LONGEST_WAIT
-    if seen.due is not None:
-        return min(_held(seen, seen.due.latest), longest)
-    return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), longest)
+    begins, _ = next_run(seen, seen.record.counted_until)
+    return min(max(begins - seen.now, 0.05), longest)

@@ -179,7 +179,10 @@ class TestJitter:
         self,
     ) -> None:
         later = schedules.jitter(self.SPREAD)
-        overdue = seen(schedule=self.SPREAD, due=Due(NOON), began=NOON + 5000.0, now=NOON + 5000.0)
+        began = NOON + 5000.0
+        overdue = seen(
+            schedule=self.SPREAD, due=Due(NOON), began=began, now=began, upcoming=NOON + 7200
+        )
 
         step = schedules.decide(overdue)
 
@@ -206,11 +209,24 @@ class TestJitter:
         missed_its_turn = seen(schedule=strict, due=Due(NOON), began=began, now=turn)
         assert schedules.decide(missed_its_turn) == Create(NOON)
 
+    def test_a_run_waited_for_the_turn_of_the_one_before_and_was_missed(self) -> None:
+        """The operator began just before it: it was looked at again only when the overdue one had
+        its turn, and was too late by then."""
+        spread = replace(HOURLY, jitter=500, deadline=60)
+        began = NOON + 3600.0 + schedules.jitter(spread) - 5.0
+        held = seen(schedule=spread, due=Due(NOON), began=began, now=began)
+        step = schedules.decide(held)
+
+        assert isinstance(step, WriteStatus)
+        assert (step.after, step.miss) == (5.0, None)
+
     def test_copies_that_are_held_are_spread_evenly(self) -> None:
         copies = [replace(self.SPREAD, uid=f"uid-{number}") for number in range(1000)]
         began = NOON + 5000.0
         held = [
-            schedules.decide(seen(schedule=one, due=Due(NOON), began=began, now=began))
+            schedules.decide(
+                seen(schedule=one, due=Due(NOON), began=began, now=began, upcoming=NOON + 7200)
+            )
             for one in copies
         ]
         waits = [one.after for one in held if isinstance(one, WriteStatus)]

@@ -366,6 +366,25 @@ async def test_an_operator_started_shortly_before_a_run_starts_it_in_time(world:
     assert world.status["missedRuns"] == 0
 
 
+async def test_while_an_overdue_run_waited_for_its_turn_the_one_after_it_was_announced(
+    world: World,
+) -> None:
+    world.declare(jitterSeconds=600, schedule="0 * * * *")
+    await world.settle()
+    world.clock.now += 1200
+    world.begin()
+    await world.settle()
+
+    assert world.status["nextScheduleTime"] == "2026-11-21T03:00:00Z"
+    begins = world.condition("Scheduled")["message"].removesuffix("Z")[-8:]
+    assert begins > clock_of(world.clock.now)
+    await world.until(clock_of(at(begins) - 1))
+    assert world.backups() == []
+    await world.until(begins)
+    assert world.backups() == ["03:00"]
+    assert world.status["nextScheduleTime"] == "2026-11-21T04:00:00Z"
+
+
 @pytest.mark.parametrize(
     ("call", "made"),
     [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from etcd_stateful import stored_conditions
 from etcd_stateful.backup import retention, schedules, status
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
@@ -76,7 +77,7 @@ def render(
     if succeeded := _latest([before, *(one.over for one in newest)], seen, written):
         told["lastSuccessfulTime"] = succeeded
     said = [_accepted(), _scheduled(seen, written(begins)), *_last(_past(record, seen), past, miss)]
-    return status.of_schedule(body, told, [*said, _retained(seen)], now)
+    return status.of_schedule(body, told, [*said, *_retained(body, seen)], now)
 
 
 def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, Any]:
@@ -174,14 +175,27 @@ def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> I
             yield "LastRun", "Unknown", "Running", words
 
 
-def _retained(seen: ObservedSchedule) -> Condition:
+def _retained(body: Mapping[str, Any], seen: ObservedSchedule) -> Iterator[Condition]:
     limits, refused = seen.schedule.retention, seen.refused
     going = sorted(one.name for one in retention.not_kept(limits, seen.made, seen.now))
     stuck = {one.name: one.words for one in retention.stuck(seen.made)}
     if held := stuck | {name: refused[name].words for name in going if name in refused}:
         name, why = next(iter(held.items()))
-        words = f"EtcdBackup {name} is to be deleted, but cannot be: {why}"
-        return "Retained", "False", "DeletionFailed", words
-    if not limits.limited:
-        return "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
-    return "Retained", "True", "Kept", "backups beyond spec.retention are deleted"
+        yield "Retained", "False", "DeletionFailed", f"{_to_be_deleted(name)}, but cannot be: {why}"
+    elif _is_tried_again(body, seen):
+        return  # Until the object is gone, the condition stays.
+    elif limits.limited:
+        yield "Retained", "True", "Kept", "backups beyond spec.retention are deleted"
+    else:
+        yield "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
+
+
+def _is_tried_again(body: Mapping[str, Any], seen: ObservedSchedule) -> bool:
+    """Whether the backup that could not be deleted still exists, and its deletion is tried again
+    just now. Otherwise the condition would come and go with each try."""
+    said = str(stored_conditions.find(body.get("status"), "Retained").get("message", ""))
+    return any(said.startswith(_to_be_deleted(one.name)) for one in seen.made if one.deleting)
+
+
+def _to_be_deleted(name: str) -> str:
+    return f"EtcdBackup {name} is to be deleted"

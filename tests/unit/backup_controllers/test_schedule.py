@@ -732,6 +732,25 @@ async def test_a_backup_that_cannot_be_deleted_is_reported(world: World, reason:
     assert told["message"].endswith("denied")
 
 
+async def test_a_deletion_that_failed_counted_as_done_while_it_was_tried_again(
+    world: World,
+) -> None:
+    """The condition came and went every ten minutes."""
+    world.declare(retention={"count": 1})
+    await world.runs("03:00", "03:01")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    for reason in ("DeletionFailed", "Starting", "Deleting"):
+        said = {"type": "Complete", "status": "False", "reason": reason, "message": "words"}
+        world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"conditions": [said]}})
+        await world.settle()
+        told = world.condition("Retained")
+        assert (told["reason"], told["message"][-5:]) == ("DeletionFailed", "words"), reason
+
+    world.kube.remove(ETCD_BACKUPS, "default", world.name("03:00"))
+    await world.settle()
+    assert world.condition("Retained")["reason"] == "Kept"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -852,7 +871,6 @@ class TestDeletionThatTheApiServerRefuses:
         await world.settle()
         oldest = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
         assert "deletionTimestamp" in oldest["metadata"], "it is tried again"
-        assert world.condition("Retained")["reason"] == "Kept"
 
     async def test_a_run_was_missed_because_of_it(self, world: World) -> None:
         """The next look at the schedule was later than its deadline."""

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from etcd_stateful.backup import foreign_files, packing
 from etcd_stateful.backup.foreign_files import ForeignFiles
 from etcd_stateful.untrusted import finite, loads, whole
+from etcd_stateful.versions import LONGEST_VERSION
 
 Reason = Literal[
     "EtcdRefused",
@@ -139,7 +140,8 @@ def serialise(outcome: Stored | Downloaded | Verified | Removed | Described | Fa
     if isinstance(outcome, Described):
         return _serialise_described(outcome)
     if isinstance(outcome, Verified):
-        return json.dumps({"proven": asdict(outcome)}, ensure_ascii=False)
+        content = asdict(outcome) | {"version": outcome.version[:LONGEST_VERSION]}
+        return json.dumps({"proven": content}, ensure_ascii=False)
     if isinstance(outcome, Downloaded):
         return json.dumps({"brought": outcome.size})
     if isinstance(outcome, Removed):
@@ -174,6 +176,7 @@ def _serialise_stored(stored: Stored) -> str:
     """Drops foreign files, and then notes, until the message fits."""
     content = asdict(replace(stored, others=None))
     content["location"] = stored.location.removesuffix(stored.key)
+    content["version"] = stored.version[:LONGEST_VERSION]
     content["notes"] = [one[:200] for one in stored.notes[:2]]
     if stored.others is not None:
         content["others"] = foreign_files.to_json(stored.others)

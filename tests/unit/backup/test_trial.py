@@ -488,3 +488,14 @@ def test_the_manifest_of_an_etcd_that_was_never_compacted_can_be_read() -> None:
     assert measurement.from_json(measurement.to_json(young)) == young
     assert outcome.parse(outcome.serialise(PROVEN)).proven == PROVEN
     assert outcome.parse(outcome.serialise(MADE)).stored == MADE
+
+
+def test_a_long_version_in_an_altered_manifest_had_the_trial_repeated_without_end() -> None:
+    """The kubelet keeps 4 KiB of a result. No further run of the schedule began."""
+    long = "3.7.3-" + "x" * 5000
+    proven = outcome.parse(outcome.serialise(replace(PROVEN, version=long))[:4096]).proven
+    stored = outcome.parse(outcome.serialise(replace(MADE, version=long))[:4096]).stored
+
+    assert proven
+    assert stored
+    assert proven.version == stored.version == long[:64]

@@ -18,12 +18,12 @@ from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of, read_manifest
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
-from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure, Stored
@@ -134,7 +134,12 @@ class Backup:
     async def _work(self) -> Stored:
         began = time.monotonic()
         async with Source(self._order) as source:
-            members, _ = await asyncio.gather(source.members(), self._sink.check())
+            try:
+                members, _ = await asyncio.gather(source.members(), self._sink.check())
+            except Unusable:
+                if (made := await self._made_before()) is None:
+                    raise
+                return self._as_before(made)
             cluster_id = to_hex(members[0].answer.cluster_id)
             before = await check_overwrite(self._order, self._sink, cluster_id)
             if isinstance(before, Manifest) and await self._is_of_this_run(before):
@@ -152,6 +157,15 @@ class Backup:
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
         )
+
+    async def _made_before(self) -> Manifest | None:
+        """What an earlier try of this run has stored, if etcd does not answer any more: the node
+        that took the report of that try along may have been one of the quorum."""
+        with contextlib.suppress(StoreFailed, BadManifest):
+            await self._sink.check()
+            found = await read_manifest(self._sink, self._order.store.key)
+            return found if found and await self._is_of_this_run(found) else None
+        return None
 
     async def _is_of_this_run(self, before: Manifest) -> bool:
         """Whether an earlier try of this run has stored the backup, but its report was lost, for

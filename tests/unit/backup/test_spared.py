@@ -16,7 +16,7 @@ from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.source import Member
+from etcd_operator.backup.source import Member, Unusable
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.choice import EndpointStatus
@@ -30,6 +30,7 @@ ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE)
 ANSWER = EndpointStatus("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
 OURS, ANOTHERS = f"{1:016x}", f"{2:016x}"
 OF_BEFORE = b"of before"
+NO_QUORUM = Failure("EtcdRefused", "spec.etcdEndpoints: there is no quorum")
 
 
 class Etcd:
@@ -60,6 +61,11 @@ class Empty(Etcd):
 
     async def members(self) -> list[Member]:
         return [Member(replace(ANSWER, cluster_id=2), None)]
+
+
+class WithoutQuorum(Etcd):
+    async def members(self) -> list[Member]:
+        raise Unusable(NO_QUORUM)
 
 
 class Killed(Exception):
@@ -409,6 +415,20 @@ class TestFilesOfAnAttemptWhosePodIsGone:
             f"it was made at {made_at}, by a try that did not report its result",
         )
         assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
+
+    async def test_was_reported_as_failed_if_the_quorum_was_lost_with_that_node(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The EtcdBackup had failed, just when it was needed, and no restore by its name took what
+        it had stored."""
+        first = await self.stored(root, run="g1")
+        monkeypatch.setattr(process, "Source", WithoutQuorum)
+
+        again = await self.stored(root, run="g1")
+
+        assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
+        for other in ({"run": "g2"}, {"run": ""}, {"run": "g1", "owner_uid": "uid-c"}):
+            assert await backed_up(root, **other) == NO_QUORUM
 
     @pytest.mark.parametrize(("uid", "run"), [("uid-b", "g2"), ("uid-b", ""), ("uid-c", "g1")])
     async def test_is_replaced_by_another_run_or_object(

@@ -191,28 +191,33 @@ class Sink:
 
     async def _in_folder(self, start: str) -> list[str]:
         """Lists one folder only: others on a volume may be root's, such as lost+found."""
-        folder = start.rpartition("/")[0]
+        files, _ = await self._folder(start.rpartition("/")[0], start)
+        return [one.key for one in files]
+
+    async def _folder(self, folder: str, start: str) -> tuple[list[File], list[str]]:
+        """The files and the folders in it whose keys begin with `start`."""
         with failures_of(self._store):
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
             found = await self._answered(answer)
-        keys = (one["path"] for one in found["objects"])
-        return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
+        within = [one for one in found["common_prefixes"] if f"{one}/".startswith(start)]
+        return _listed(found["objects"], start), within
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
         """Yields the files whose keys begin with `start`, page by page; raises StoreFailed."""
         folder = start.rpartition("/")[0]
+        if self._on_disk:
+            folders = [folder]
+            while folders:
+                files, within = await self._folder(folders.pop(), start)
+                folders += within
+                yield files
+            return
         with failures_of(self._store):
-            pages = obstore.list(self._client, folder or None, offset=self._list_offset(start))
-            async for page in pages:
-                keys = (one for one in page if one["path"].startswith(start))
-                yield [_file(one) for one in keys if not one["path"].endswith(names.UNFINISHED)]
+            async for page in obstore.list(self._client, folder or None, offset=start):
+                yield _listed(page, start)
                 last = page[-1]["path"] if page else ""
-                if not self._on_disk and last > start and not last.startswith(start):
+                if last > start and not last.startswith(start):
                     break
-
-    def _list_offset(self, start: str) -> str | None:
-        """Where a list can begin: only buckets list their keys in order."""
-        return None if self._on_disk else start
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Deletes files. Those that do not exist are skipped. Raises StoreFailed."""
@@ -281,6 +286,11 @@ async def _in_thread(work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(thread, work)
     finally:
         thread.shutdown(wait=False)
+
+
+def _listed(found: Iterable[Mapping[str, Any]], start: str) -> list[File]:
+    wanted = (one for one in found if one["path"].startswith(start))
+    return [_file(one) for one in wanted if not one["path"].endswith(names.UNFINISHED)]
 
 
 def _file(found: Mapping[str, Any]) -> File:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.surveying import survey
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order, outcome, schedule_status, status
 from etcd_stateful.backup.foreign_files import (
     MOST_LISTED,
@@ -144,6 +148,27 @@ def test_the_message_fits_however_long_the_names_are() -> None:
     assert found.others.count == 50
     assert found.others.newest == long[: len(found.others.newest)]
     assert found.others.newest
+
+
+async def test_a_folder_beside_the_path_that_cannot_be_read_hid_all_files_of_a_volume(
+    tmp_path: Path,
+) -> None:
+    """For example `lost+found` of root, on a volume that is a whole disk. Here a link that leads
+    nowhere keeps it from being read."""
+    for folder in ("lost+found", "etcd/by-hand"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "lost+found/link").symlink_to("link")
+    for name in ("etcd_2026-11-20-03:00_ffffffff", "etcd/by-hand/a.db", "etcd/b.unfinished"):
+        (tmp_path / name).write_bytes(b"of before")
+    key = "etcd_2026-11-21-03:00_0123abcd"
+    sink = Sink(Store("Volume", "claim", key), None, root=str(tmp_path))
+
+    found = await survey(sink, key)
+
+    assert found is not None
+    rests = sorted(one.rest for one in found.newest)
+    assert rests == ["/by-hand/a.db", "_2026-11-20-03:00_ffffffff"]
+    assert await sink.names("no-such-folder/etcd_v") == []
 
 
 def test_the_message_of_an_older_job_can_be_read() -> None:

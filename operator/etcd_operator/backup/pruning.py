@@ -42,7 +42,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
         if len(found) <= order.keep:
             return 0
         day_before = _day_before(now)
-        async for key, told in _owners(sink, found):
+        async for key, told in owners(sink, found):
             is_own = told.owner_uid == order.owner_uid and told.finished
             is_last = is_own and told.cluster_id not in clusters
             if is_own:
@@ -74,7 +74,7 @@ def _day_before(moment: str) -> str:
     return (then - timedelta(days=1)).strftime(names.MOMENT)
 
 
-async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose]]:
+async def owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose]]:
     """Yields each key with what its manifest says of the object that made the backup."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.pruning import owners
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
+from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, whose
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
@@ -22,8 +23,9 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
         await _reach(sink)
         if not order.scheduled:  # A schedule's next run may be writing, and clears up itself.
             await sink.clear()
-        for key in await _keys(order, sink):
-            if await _is_own(order, sink, key):
+        async for key, told in owners(sink, await _keys(order, sink)):
+            # Since they were read, another object may have replaced one of them.
+            if _is_own(order, key, told) and _is_own(order, key, await whose(sink, key)):
                 await sink.delete((key, names.manifest_of(key)))
                 removed += 1
     except StoreFailed as error:
@@ -66,8 +68,8 @@ def _not_here(store: Store, location: str) -> Failure:
     return Failure("DeletionFailed", words, final=True)
 
 
-async def _is_own(order: Order, sink: Sink, key: str) -> bool:
-    owner = await owner_of(sink, key)
+def _is_own(order: Order, key: str, told: Whose) -> bool:
+    owner = told.owner_uid
     if owner not in (order.owner_uid, UNREADABLE):
         log.info("the backup %s is left alone: its owner has UID %s", key, owner or "(unknown)")
     return owner == order.owner_uid

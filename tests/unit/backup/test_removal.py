@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.pruning import AT_ONCE
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
 from etcd_operator.restore import fetch as fetching
@@ -196,6 +197,48 @@ def at(key: str) -> str:
 
 def day(path: str, number: int) -> str:
     return names.stamped(path, number, f"2026-01-{number:02}-00:00:00")
+
+
+async def test_manifests_of_others_were_read_one_by_one_until_the_time_was_over(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands that an earlier object of that name had left, at each try again."""
+    theirs = [folder.put(day("etcd", number), "uid-other") for number in range(2, 32)]
+    folder.put(day("etcd", 1))
+    get, asked, most = folder.sink.get, 0, 0
+
+    async def slowly(key: str, limit: int) -> bytes | None:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0)
+        found = await get(key, limit)
+        asked -= 1
+        return found
+
+    monkeypatch.setattr(folder.sink, "get", slowly)
+
+    assert await folder.remove(stamped=True) == Removed(1)
+    assert most == AT_ONCE
+    assert folder.files() == sorted([*theirs, *map(names.manifest_of, theirs)])
+
+
+async def test_what_another_object_replaces_meanwhile_is_left_alone(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifests are read some at a time."""
+    kept, deleted = (folder.put(day("etcd", number)) for number in (1, 2))
+    delete = folder.sink.delete
+
+    async def meanwhile(keys: Iterable[str]) -> None:
+        folder.put(kept, "uid-other")
+        await delete(keys)
+
+    monkeypatch.setattr(folder.sink, "delete", meanwhile)
+
+    assert await folder.remove(stamped=True) == Removed(1)
+    assert kept in folder.files()
+    assert deleted not in folder.files()
 
 
 class TestAPathThatWasEdited:

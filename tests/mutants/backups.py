@@ -928,4 +928,22 @@ MUTANTS: Final = [
         "if host not in known:",
         "another port of a member is taken for that of its clients",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "if (made := await self._made_before()) is None:",
+        "if (made := None) is None:",
+        "a backup that was stored is called failed once the quorum is lost with its node",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        ' if f"{one}/".startswith(start)]',
+        "]",
+        "a folder of root hides all other files of a volume",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "if _is_own(order, key, told) and _is_own(order, key, await whose(sink, key)):",
+        "if _is_own(order, key, told):",
+        "what another object has just replaced is deleted with this one",
+    ),
 ]

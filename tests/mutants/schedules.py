@@ -14,6 +14,7 @@ _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/backup_controllers/schedule.py"
+_STATUS = "backup/schedule_status.py"
 _STORE = "operator/etcd_operator/kube/store.py"
 _FAILED_PASSES = "operator/etcd_operator/kube/failed_passes.py"
 
@@ -306,5 +307,71 @@ MUTANTS: Final = [
         "        keys.append(path)\n",
         "        keys += [] if order.stamped else [path]\n",
         "what was stored before the spec had an interval outlives its object",
+    ),
+    Mutant(
+        _SHELL,
+        'f"{naming.SCHEDULE}={schedule.name},{naming.SCHEDULE_UID}={schedule.uid}"',
+        'f"{naming.SCHEDULE_UID}={schedule.uid}"',
+        "nothing is deleted any more once the schedule's label was taken off the oldest backup",
+    ),
+    Mutant(
+        _RETENTION,
+        "if not _waits_for_its_store(one)]",
+        "if False]",
+        "failed runs pile up behind backups that the store refuses to delete",
+    ),
+    Mutant(
+        _SHELL,
+        "self._note_refusal((schedule.namespace, step.name), refused_in_words(error))",
+        "raise",
+        "one backup that a policy protects keeps all others, and hides how runs end",
+    ),
+    Mutant(
+        _RETENTION,
+        "if len(asked) >= MOST_LEAVING:",
+        "if False:",
+        "an API server that refuses every deletion is asked for each of thousands",
+    ),
+    Mutant(
+        _SHELL,
+        "if error.not_found:",
+        "if False:",
+        "a backup that somebody has just deleted counts as one that cannot be",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "return max([until, *(one for one in made if one <= present)])",
+        "return until",
+        "after a clock that was behind, a thousand runs are reported as missed",
+    ),
+    Mutant(
+        _RETENTION,
+        '(FAILED, "JobOfAnother", *PASS_FAILED)',
+        "(FAILED,)",
+        "a deletion that a quota keeps from beginning is reported as done",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "return min(coming, (_turn(seen, seen.due.latest), seen.due.latest))",
+        "return _turn(seen, seen.due.latest), seen.due.latest",
+        "a run is too late because an overdue one waits for its turn",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "return min(coming, (_turn(seen, seen.due.latest), seen.due.latest))",
+        "return coming",
+        "an overdue run that waits for its turn is not announced",
+    ),
+    Mutant(
+        _STATUS,
+        "elif _is_tried_again(body, seen):",
+        "elif False:",
+        "each further try of a deletion that fails looks like its end",
+    ),
+    Mutant(
+        _OUTCOME,
+        'asdict(outcome) | {"version": outcome.version[:LONGEST_VERSION]}',
+        "asdict(outcome)",
+        "a long version in a manifest has a trial restore repeated without end",
     ),
 ]

@@ -134,6 +134,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
+    "backup/schedule_status.py": _SCHEDULES,
     "backup/status.py": (*_BACKUPS, "backup_controllers/test_restore.py"),
     "backup/trouble.py": _BACKUPS,
     "backup/measurement.py": _BACKUPS,
@@ -170,7 +171,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/pruning.py": ("backup/test_pruning.py",),
     "operator/etcd_operator/backup/removal.py": ("backup/test_removal.py", "backup/test_sink.py"),
     "operator/etcd_operator/backup/clients.py": ("backup/test_sink.py", "backup/test_large.py"),
-    "operator/etcd_operator/backup/sink.py": ("backup/test_sink.py", "backup/test_large.py"),
+    "operator/etcd_operator/backup/sink.py": (
+        "backup/test_sink.py",
+        "backup/test_large.py",
+        "backup/test_others.py",
+    ),
     "operator/etcd_operator/backup/source.py": (
         "backup/test_stream.py",
         "backup/test_measuring.py",

@@ -181,13 +181,14 @@ def _retain(seen: ObservedSchedule) -> DeleteBackup | None:
 def _of_due(seen: ObservedSchedule, due: Due) -> Step:
     if seen.schedule.suspend:
         return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
+    hindrance = _hindrance(seen, due.latest)
     if due.earlier:
         why = _unbegun(seen, due.last_earlier)
-        words = f"{why.message}; one run makes up for all of these now"
+        words = why.message + ("" if hindrance else "; one run makes up for all of these now")
         told = _missed(seen, due.earlier, due.last_earlier, why.reason, words)
         until = replace(told.record, counted_until=due.latest - 1)
         return replace(told, record=until)
-    if hindrance := _hindrance(seen, due.latest):
+    if hindrance:
         return _missed(seen, 1, due.latest, hindrance.reason, hindrance.message)
     return Create(due.latest)
 

@@ -108,6 +108,17 @@ class TestDue:
 
         assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
 
+    def test_a_run_was_announced_that_made_up_for_others_and_was_missed_itself(self) -> None:
+        strict, due = replace(HOURLY, deadline=60), Due(NOON, 5, NOON - 3600)
+        running = (made(NOON - 7200, state="running"),)
+        in_time = seen(schedule=strict, due=due, began=NOON - 10.0)
+        late = replace(in_time, now=NOON + 100.0)
+        for one, words in ((in_time, True), (late, False), (replace(in_time, made=running), False)):
+            step = schedules.decide(one)
+            assert isinstance(step, WriteStatus)
+            assert step.miss
+            assert ("one run makes up for all of these now" in step.miss.message) is words
+
     def test_an_operator_that_was_running_is_not_reported_as_away(self) -> None:
         due = Due(NOON, 5, NOON - 3600)
         step = schedules.decide(

@@ -34,7 +34,7 @@ from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
-from etcd_stateful import naming
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import in_use, schedule_status, schedules
 from etcd_stateful.backup.clocks import LONGEST_WAIT
@@ -168,7 +168,7 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
-            creation_error=self._failed_passes.last(key_of(body)),
+            creation_error=self._failed_passes.last(key_of(body)) or _not_accepted(body),
             refused=self._refused_of(schedule, made),
         )
 
@@ -280,3 +280,9 @@ class Schedules:
             verified=seconds(schedule_status.last_verified(seen, rfc3339)),
             missed=record.missed,
         )
+
+
+def _not_accepted(body: Json) -> str:
+    """Why the spec was not accepted until now; empty if it was."""
+    said = stored_conditions.find(body.get("status"), "Accepted")
+    return str(said.get("message", "")) if said.get("status") == "False" else ""

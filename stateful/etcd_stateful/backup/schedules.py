@@ -79,7 +79,8 @@ class ObservedSchedule:
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """By name, which EtcdBackups the API server has lately refused to delete."""
     creation_error: str = ""
-    """The API server's message, if it refused the EtcdBackup at the last tries."""
+    """Why no EtcdBackup could be created so far: the API server's message at the last tries, or
+    what was wrong with the spec. Empty if nothing was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1166,6 +1166,23 @@ async def test_runs_refused_by_the_api_server_are_not_blamed_on_operator_downtim
     assert all(str(error) in one["message"] for one in events)
 
 
+async def test_runs_missed_while_the_spec_was_wrong_were_reported_without_that_reason(
+    world: World,
+) -> None:
+    await world.runs("03:00")
+    world.declare(template=SPEC["template"] | {"storageType": "Tape"})
+    world.clock.now += 180
+    await world.settle()
+    world.declare()
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:03"]
+    [event] = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert event["message"].startswith("2 runs were missed: its EtcdBackup could not be created: ")
+    assert "spec.template.storageType" in event["message"]
+    assert world.status["missedRuns"] == 2
+
+
 async def test_a_run_that_is_too_late_because_of_errors_reports_the_error(world: World) -> None:
     world.declare(startingDeadlineSeconds=10, schedule="0 * * * *")
     await world.until("02:59:59")

@@ -151,7 +151,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        "if sum(one.deleting for one in made) >= MOST_LEAVING:",
+        "if sum(one.deleting and FINALIZER in one.finalizers for one in made) >= MOST_LEAVING:",
         "if False:",
         "a store that is down has a Job for each old backup",
     ),

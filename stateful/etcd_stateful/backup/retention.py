@@ -25,8 +25,9 @@ from etcd_stateful.backup.scheduled import ScheduledBackup
 
 FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5
-"""How many may be in deletion at once: a backup that its store refuses to delete stays until
-somebody has solved that. Those that need nothing from their store are deleted all the same."""
+"""How many may wait for their store at once: a backup that its store refuses to delete stays until
+somebody has solved that. Those that need nothing from their store, or are held by a finalizer of
+somebody else, do not count."""
 
 REFUSED_SECONDS: Final = 30.0
 """After this time a deletion that the API server has refused is tried again."""
@@ -77,7 +78,7 @@ def decide(
         return None
     stays, every = read | asked, not_kept(retention, made, now)
     going = [one for one in every if stays.isdisjoint((one.name, one.location, one.unproven))]
-    if sum(one.deleting for one in made) >= MOST_LEAVING:
+    if sum(one.deleting and FINALIZER in one.finalizers for one in made) >= MOST_LEAVING:
         going = [one for one in going if not _waits_for_its_store(one)]
     if not going:
         return None

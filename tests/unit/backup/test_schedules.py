@@ -301,6 +301,8 @@ class TestJitter:
 
 
 class TestRetention:
+    STUCK = tuple(made(n, deleting=True, finalizers=(FINALIZER,)) for n in range(MOST_LEAVING))
+
     def gone(self, kept: Retention, *there: ScheduledBackup, now: float = NOON) -> list[int]:
         return sorted(one.moment for one in retention.not_kept(kept, there, now))
 
@@ -458,14 +460,14 @@ class TestRetention:
         assert step == DeleteBackup(oldest.name, oldest.uid, "1", None)
 
     def test_only_a_few_backups_are_deleted_at_the_same_time(self) -> None:
-        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        stuck = self.STUCK
 
         assert retention.decide(Retention(1), (*stuck, made(10), made(20)), NOON) is None
         assert retention.decide(Retention(1), (*stuck[1:], made(10), made(20)), NOON)
 
     def test_failed_ones_piled_up_behind_those_that_the_store_refuses_to_delete(self) -> None:
         """One more with each run, although nothing of them is in the store."""
-        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        stuck = self.STUCK
         failed = tuple(made(n, state="failed") for n in range(30, 34))
 
         step = retention.decide(Retention(1), (*stuck, made(10), made(20), *failed), NOON)
@@ -474,18 +476,29 @@ class TestRetention:
 
     @pytest.mark.parametrize("changes", [{"unproven": "s3://b/k"}, {"finalizers": (FINALIZER,)}])
     def test_a_failed_one_that_needs_its_store_waits_behind_those(self, changes: Any) -> None:
-        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        stuck = self.STUCK
         failed = tuple(made(n, state="failed", **changes) for n in range(30, 34))
 
         assert retention.decide(Retention(1), (*stuck, *failed), NOON) is None
 
     def test_a_template_that_came_to_say_retain_did_not_let_go_of_those_that_waited(self) -> None:
-        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+        stuck = self.STUCK
         kept = made(10, keeps_stored=True)
 
         step = retention.decide(Retention(1), (*stuck, kept, made(20)), NOON)
 
         assert step == DeleteBackup(kept.name, kept.uid, "1", None)
+
+    def test_a_finalizer_of_somebody_else_on_a_few_kept_all_later_ones_from_being_deleted(
+        self,
+    ) -> None:
+        """Nothing said so, and what they had stored was deleted long since."""
+        held = tuple(replace(one, finalizers=("another.example/held",)) for one in self.STUCK)
+
+        step = retention.decide(Retention(1), (*held, made(10), made(20)), NOON)
+
+        assert step
+        assert step.name == made(10).name
 
     def test_a_schedule_that_is_suspended_deletes_nothing(self) -> None:
         suspended = replace(HOURLY, suspend=True, retention=Retention(1))

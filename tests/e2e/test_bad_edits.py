@@ -92,6 +92,7 @@ def test_a_version_two_minors_away_is_refused_and_the_path_to_it_named(
 
 
 @pytest.mark.verify
+@pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_a_jump_that_admission_cannot_see_is_held_until_the_spec_is_corrected(
     place: Place, operator: Operator

@@ -185,7 +185,8 @@ def _retained(body: Mapping[str, Any], seen: ObservedSchedule) -> Iterator[Condi
     elif _is_tried_again(body, seen):
         return  # Until the object is gone, the condition stays.
     elif limits.limited:
-        yield "Retained", "True", "Kept", "backups beyond spec.retention are deleted"
+        again = " once spec.suspend is false again" if seen.schedule.suspend else ""
+        yield "Retained", "True", "Kept", f"backups beyond spec.retention are deleted{again}"
     else:
         yield "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
 

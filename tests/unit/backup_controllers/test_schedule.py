@@ -462,6 +462,13 @@ async def test_runs_during_a_suspension_are_missed_and_not_made_up_for(world: Wo
     assert (world.backups(), world.status["missedRuns"]) == (["03:03"], 3)
 
 
+async def test_a_suspended_schedule_was_said_to_delete_backups(world: World) -> None:
+    world.declare(suspend=True, retention={"count": 1})
+    await world.settle()
+
+    assert world.condition("Retained")["message"].endswith("once spec.suspend is false again")
+
+
 async def test_after_downtime_of_the_operator_one_run_replaces_all_missed_ones(
     world: World,
 ) -> None:

@@ -18,15 +18,27 @@ class Audit:
         self.path = path
         self._start = path.stat().st_size if start is None else start
 
-    def entries(self, user: str) -> Iterator[Entry]:
-        """Completed requests of a user."""
+    def entries(self, user: str) -> list[Entry]:
+        """Completed requests of a user.
+
+        The operator renews its Lease all the time. So if there is none, the log is not where it
+        should be, or of another user, and it would prove nothing that a request is not in it.
+        """
+        size = self.path.stat().st_size
+        assert size >= self._start, f"{self.path} has begun anew: its first part is not in it"
         with self.path.open("rb") as log:
             log.seek(self._start)
-            for line in log:
-                if line.endswith(b"\n") and user.encode() in line:
-                    entry = json.loads(line)
-                    if entry["user"]["username"] == user and entry["stage"] == "ResponseComplete":
-                        yield entry
+            found = [entry for line in log if (entry := _completed(line, user))]
+        assert found, f"{self.path} has no request of {user} after its first {self._start} bytes"
+        return found
+
+
+def _completed(line: bytes, user: str) -> Entry | None:
+    if not line.endswith(b"\n") or user.encode() not in line:
+        return None
+    entry: Entry = json.loads(line)
+    done = entry["user"]["username"] == user and entry["stage"] == "ResponseComplete"
+    return entry if done else None
 
 
 class Suite:

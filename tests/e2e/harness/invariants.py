@@ -33,9 +33,23 @@ class Ledger:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def lost(self, namespace: str, allowed: set[str]) -> list[str]:
-        there = {claim["metadata"]["uid"] for claim in self.kube.list(CLAIMS, namespace)}
-        known = self.seen[namespace].items()
-        return [name for uid, name in known if uid not in there and name not in allowed]
+        """Recorded claims that are gone. Fails if the watch has not told of those that are there:
+        it would not tell of lost ones either."""
+        claims = self.kube.list(CLAIMS, namespace)
+        eventually(
+            f"the watch tells of the claims of {namespace}",
+            lambda: self._untold(namespace, claims),
+            lambda untold: not untold,
+            seconds=10,
+        )
+        there = {claim["metadata"]["uid"] for claim in claims}
+        known = dict(self.seen[namespace])
+        return [name for uid, name in known.items() if uid not in there and name not in allowed]
+
+    def _untold(self, namespace: str, claims: list[Json]) -> list[str]:
+        known = self.seen[namespace]
+        recorded = (one["metadata"] for one in claims if _is_recorded(one))
+        return [one["name"] for one in recorded if one["uid"] not in known]
 
     def _watch(self) -> None:
         while True:
@@ -47,8 +61,12 @@ class Ledger:
 
     def _take(self, claim: Json) -> None:
         metadata = claim["metadata"]
-        if f"{PREFIX}/member-id" in (metadata.get("annotations") or {}):
+        if _is_recorded(claim):
             self.seen[metadata["namespace"]][metadata["uid"]] = metadata["name"]
+
+
+def _is_recorded(claim: Json) -> bool:
+    return f"{PREFIX}/member-id" in (claim["metadata"].get("annotations") or {})
 
 
 def check_clusters(

@@ -130,7 +130,8 @@ class MortalKube:
     async def merge_patch(
         self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
     ) -> Json:
-        words = f"{'label of' if 'labels' in patch['metadata'] else 'patch'} {resource.kind}"
+        labels = resource == operator_kube.PODS and "labels" in patch["metadata"]
+        words = f"{'label of' if labels else 'patch'} {resource.kind}"
         return await self._fate.write(
             words,
             lambda: self._client.merge_patch(resource, namespace, name, patch, status=status),

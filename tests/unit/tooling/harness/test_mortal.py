@@ -7,13 +7,15 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from harness.mortal import WATCHED, Mirror
+from harness.mortal import WATCHED, Fate, Lives, Mirror, MortalKube
 
-from etcd_operator.kube.api import PODS
+from etcd_operator.kube.api import CLAIMS, PODS, SECRETS
 from etcd_operator.kube.store import Store
 
 if TYPE_CHECKING:
     from harness.api import Kube
+
+    from etcd_operator.kube.client import Client
 
 
 def added(number: int) -> dict[str, object]:
@@ -74,3 +76,22 @@ def test_a_closed_mirror_keeps_nothing_and_stops_watching(watches):
     store = Store()
     mirror.feed(store, 0)
     assert store.keys(PODS) == []
+
+
+class Patched:
+    async def merge_patch(self, *_words, **_options):
+        return {}
+
+
+async def test_records_that_were_written_with_labels_were_not_counted():
+    """The patch of a bootstrap record puts the labels of its Secret back, so it was taken for the
+    label of a pod: that it was written twice for one thing went unnoticed."""
+    fate = Fate()
+    kube = MortalKube(cast("Client", Patched()), fate)
+    labels, notes = {"metadata": {"labels": {"a": "b"}}}, {"metadata": {"annotations": {"a": "b"}}}
+    for resource, patch in ((SECRETS, labels), (CLAIMS, notes), (PODS, notes), (PODS, labels)):
+        await kube.merge_patch(resource, "ns", "a", patch)
+    lives = Lives(cast("Client", None), cast("Mirror", None), "image", happened=fate.happened)
+
+    assert fate.writes[-1] == "label of Pod"
+    assert lives.counts() == {"patch Secret": 1, "patch PersistentVolumeClaim": 1, "patch Pod": 1}

@@ -55,7 +55,8 @@ def test_altered_children_are_reverted(place: Place):
 
     for what, (kind, name, patch) in ALTERATIONS.items():
         before = told(cluster.get(kind, name))
-        place.kube.patch(kind, place.namespace, name, patch)
+        altered = place.kube.patch(kind, place.namespace, name, patch)
+        assert told(altered) != before, f"{what}: nothing was altered"
         eventually(
             f"{what} is put back",
             lambda k=kind, n=name: told(cluster.get(k, n)),

@@ -264,6 +264,28 @@ async def test_a_hanging_api_server_ends_leadership_before_another_may_lead(leas
 
 
 @jumping
+async def test_a_renewal_counts_from_when_it_was_sent(leases, candidate):
+    """Others count from when it was stored, which may be long before its answer comes."""
+    one = candidate("one")
+    await asyncio.sleep(1)
+    patch = leases.merge_patch
+
+    async def answers_late(*words):
+        answer = await patch(*words)
+        await asyncio.sleep(lease.CALL_SECONDS - 0.1)
+        return answer
+
+    leases.merge_patch = answers_late
+    await asyncio.sleep(lease.RETRY_PERIOD + lease.CALL_SECONDS - 1)
+    leases.trouble = Unavailable("connection refused")
+    assert len(leases.writes) == 2
+    await asyncio.wait([one.task], timeout=60)
+
+    assert one.lost is not None
+    assert asyncio.get_running_loop().time() - leases.writes[-1][0] <= lease.DURATION
+
+
+@jumping
 async def test_a_lease_that_names_another_holder_is_lost(leases, candidate):
     one = candidate("one")
     await asyncio.sleep(1)

@@ -333,4 +333,35 @@ MUTANTS: Final = [
         "",
         "a touch that has to wait for another step is looked for twenty times a second",
     ),
+    # What is asked of etcd, and the Lease.
+    Mutant(
+        "operator/etcd_operator/etcd/client.py",
+        "            _check_speaker(at, (await",
+        "            repr((await",
+        "a change is sent to whoever has the address by now",
+    ),
+    Mutant(
+        "operator/etcd_operator/etcd/client.py",
+        "MemberListRequest(linearizable=True)",
+        "MemberListRequest(linearizable=False)",
+        "the list of a member that is cut off is believed (I5, I6)",
+    ),
+    Mutant(
+        "operator/etcd_operator/etcd/client.py",
+        "isLearner=True)",
+        "isLearner=False)",
+        "a member votes before it has the data (I1)",
+    ),
+    Mutant(
+        "operator/etcd_operator/etcd/client.py",
+        "    if code in _REFUSALS or any",
+        "    if code in {*_REFUSALS, rpc.StatusCode.UNAVAILABLE} or any",
+        "a change whose outcome is unknown counts as refused",
+    ),
+    Mutant(
+        "operator/etcd_operator/kube/lease.py",
+        "        self.renewed = sent\n",
+        "        self.renewed = _loop_time()\n",
+        "a holder whose renewals are answered late leads on while another has begun",
+    ),
 ]

@@ -216,7 +216,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "certificates.py": _TLS,
     "membership/upkeep/authentication.py": _AUTH,
     "operator/etcd_operator/etcd/auth_look.py": _AUTH,
-    "operator/etcd_operator/etcd/client.py": ("etcd/test_silent.py", "etcd/test_nonsense.py"),
+    "operator/etcd_operator/etcd/client.py": (
+        "etcd/test_requests.py",
+        "etcd/test_silent.py",
+        "etcd/test_nonsense.py",
+    ),
     "operator/etcd_operator/cluster/endpoints.py": ("cluster/test_observe_sweep.py",),
     "operator/etcd_operator/cluster/sweep.py": ("cluster/test_observe_sweep.py",),
     "operator/etcd_operator/credentials/passwords.py": _AUTH,

@@ -119,7 +119,7 @@ def test_other_text_is_no_version(text: str) -> None:
     assert parse_version(text) is None
 
 
-@given(st.text(max_size=16))
+@given(st.text(max_size=16) | st.from_regex(r"v?\d{1,5}(\.\d{1,5}){2}", fullmatch=True))
 def test_any_text_is_parsed_as_a_version_or_none(text: str) -> None:
     version = parse_version(text)
 

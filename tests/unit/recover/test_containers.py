@@ -226,6 +226,7 @@ class Etcd:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.silent = 0
+        self.leaderless = 0
         self.ids = (MEMBER_ID, CLUSTER_ID)
         self.members = [MEMBER_ID]
         self.running = True
@@ -237,6 +238,9 @@ class Etcd:
         if self.silent:
             self.silent -= 1
             raise NoReply("not yet")
+        if self.leaderless and path != "maintenance/status":
+            self.leaderless -= 1
+            raise NoReply("etcdserver: no leader")
         match path:
             case "maintenance/status":
                 header = {"member_id": str(self.ids[0]), "cluster_id": str(self.ids[1])}
@@ -292,7 +296,7 @@ def run(root: Path, etcd: Etcd) -> None:
 
 class TestTheJob:
     def test_from_beginning_to_end(self, root: Path, etcd: Etcd) -> None:
-        etcd.silent = 3
+        etcd.silent, etcd.leaderless = 3, 2
 
         run(root, etcd)
 

@@ -107,6 +107,12 @@ MUTANTS: Final = [
         "claims grow by being looked at",
     ),
     Mutant(
+        "operator/etcd_operator/kube/client.py",
+        'query | ({"dryRun": "All"} if dry_run else {})',
+        "query",
+        "claims grow by being looked at, as the API server is not told of the dry run",
+    ),
+    Mutant(
         _EXPANSION,
         "        if asked not in self._answers:\n",
         "        if True:\n",

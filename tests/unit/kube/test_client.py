@@ -12,6 +12,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
 
 from etcd_operator.kube.api import (
+    CLAIMS,
     ETCD_CLUSTERS,
     LEASES,
     PODS,
@@ -137,11 +138,15 @@ async def test_create_posts_an_object(client, server):
 
     request, body = server.last
     assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/services")
+    assert dict(request.query) == {"fieldManager": "etcd-operator"}
     assert body["kind"] == "Service"
 
 
-@pytest.mark.parametrize(("status", "suffix"), [(False, ""), (True, "/status")])
-async def test_a_merge_patch_is_sent(client, server, status, suffix):
+@pytest.mark.parametrize(
+    ("status", "suffix", "manager"),
+    [(False, "", "etcd-operator"), (True, "/status", "etcd-operator-status")],
+)
+async def test_a_merge_patch_is_sent(client, server, status, suffix, manager):
     server.will({"metadata": {"uid": "u"}})
     patch = {"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"x": None}}
     await client.merge_patch(SERVICES, "ns", "a", patch, status=status)
@@ -152,7 +157,17 @@ async def test_a_merge_patch_is_sent(client, server, status, suffix):
         f"/api/v1/namespaces/ns/services/a{suffix}",
     )
     assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert dict(request.query) == {"fieldManager": manager}
     assert body == patch
+
+
+async def test_a_dry_run_is_asked_for_as_one(client, server):
+    """Otherwise claims grow by being looked at."""
+    server.will({"metadata": {}})
+    await client.merge_patch(CLAIMS, "ns", "a", {"spec": {}}, dry_run=True)
+
+    request, _ = server.last
+    assert dict(request.query) == {"fieldManager": "etcd-operator", "dryRun": "All"}
 
 
 @pytest.mark.parametrize("status", [False, True])
@@ -456,8 +471,9 @@ async def test_hanging_requests_used_up_all_connections_and_the_lease_was_lost(c
     """Events, labels and passes of many clusters, while the API server or a webhook hangs."""
     server.hangs = "/pods/"
     hanging = [asyncio.create_task(client.get(PODS, "ns", str(n))) for n in range(150)]
-    while len(server.asked) < 100:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while len(server.asked) < 100:
+            await asyncio.sleep(0.01)
     server.will({"metadata": {"name": "lease"}})
     try:
         async with asyncio.timeout(2):

@@ -10,7 +10,7 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from etcd_operator.kube import tables
-from etcd_operator.kube.api import SECRETS, Rejected, Unavailable
+from etcd_operator.kube.api import SECRETS, WATCH_SECONDS, Rejected, Unavailable
 from etcd_operator.kube.client import Client
 from etcd_operator.kube.tables import Change
 from unit.kube.listening import listening
@@ -82,7 +82,13 @@ async def test_the_watch_never_requests_contents_or_annotations(client, server):
         assert request.headers["Accept"] == TABLE
         assert request.query["includeObject"] == "None"
     assert asked[0].query["limit"] == "1"
-    assert (asked[1].query["watch"], asked[1].query["resourceVersion"]) == ("true", "7")
+    assert dict(asked[1].query) == {
+        "includeObject": "None",
+        "watch": "true",
+        "resourceVersion": "7",
+        "timeoutSeconds": str(WATCH_SECONDS),
+        "allowWatchBookmarks": "true",
+    }
 
 
 @pytest.mark.parametrize("version", ["", None, {}])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
-from start_tls import CLUSTER, NEEDS, Tls
+from start_tls import CALLER, CLUSTER, NEEDS, Tls
 from unhurried import make_unhurried
 
 from etcd_operator.etcd.api import Endpoint, Identity, NoAnswer
@@ -95,14 +95,19 @@ def test_a_member_with_a_certificate_of_another_ca_cannot_join(world: World) -> 
     stranger = Tls(world.root)
     stranger.mount(pods[2].volume.parent, pods[2].settings.host)
 
-    pods[2].runs()
-    said = len(pods[2].log.read_text())
-    pods[2].restart_container()
+    stays_alone(pods[2], pods[0])
 
-    eventually(lambda: "certificate" in pods[2].log.read_text()[said:], PATIENCE)
-    eventually(lambda: holds_nothing(pods[0]), PATIENCE)  # it may have been the leader that left
+
+def stays_alone(pod: Pod, another: Pod) -> None:
+    """It is started, and the others do not let it in."""
+    pod.runs()
+    said = len(pod.log.read_text())
+    pod.restart_container()
+
+    eventually(lambda: "certificate" in pod.log.read_text()[said:], PATIENCE)
+    eventually(lambda: holds_nothing(another), PATIENCE)  # it may have been the leader that left
     with pytest.raises(NoReply):
-        pods[2].get("k")
+        pod.get("k")
 
 
 def test_certificates_are_read_again_for_each_handshake(world: World) -> None:
@@ -166,12 +171,22 @@ def etcdctl(pod: Pod, environment: dict[str, str], *words: str) -> str:
 
 
 async def test_the_client_ca_admits_no_peers_and_the_peer_ca_no_clients(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [pod] = world.secure().bootstrap(1)
+    make_unhurried(monkeypatch)
+    pods = world.secure().bootstrap(3)
     tls = world.tls
     assert tls is not None
-    peer = tls.make(NEEDS["c-peer-tls"])
+    need = NEEDS["c-peer-tls"]
+    peer = tls.make(need)
     shown = replace(tls.identity, certificate=peer["peer.crt"], key=peer["peer.key"])
     with pytest.raises(NoAnswer):
-        await GrpcEtcd().status(at(pod, shown))
+        await GrpcEtcd().status(at(pods[0], shown))
+    assert (await GrpcEtcd().status(at(pods[0], tls.identity))).member_id
+
+    pods[2].stop()
+    signer, addresses = NEEDS["c-client-tls"].signed_by, (CALLER, pods[2].settings.host)
+    made = tls.make(need, signed_by=signer, addresses=addresses)
+    for file in ("peer.crt", "peer.key"):
+        (pods[2].volume.parent / "peer" / file).write_bytes(made[file])
+    stays_alone(pods[2], pods[0])

@@ -291,8 +291,9 @@ class Cluster:
         name = naming.pod(NAME, int(ordinal))
         pod = await self._live(PODS, name)
         await self._finalizers(PODS, pod, SILENT, present=False)
-        while await self._client.get(PODS, self._namespace, name) is not None:
-            await asyncio.sleep(0.1)
+        async with asyncio.timeout(PATIENCE):
+            while await self._client.get(PODS, self._namespace, name) is not None:
+                await asyncio.sleep(0.1)
         await asyncio.sleep(1)
         again = await self._client.get(PODS, self._namespace, name)
         assert again is None, "the controller makes no pod onto a claim that goes"

@@ -139,6 +139,7 @@ class Writer:
             self.gap, last = max(self.gap, now - last), now
             self.acknowledged.append(f"k{number}")
             time.sleep(0.05)
+        self.gap = max(self.gap, time.monotonic() - last)  # also one that has not ended
 
     def stop(self) -> None:
         self._ends.set()

@@ -31,6 +31,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHILDREN,
+        '        manifest["spec"]["volumeClaimTemplates"] = live.get("volumeClaimTemplates", [])\n',
+        "",
+        "each write of the StatefulSet is refused once the size of the volumes was edited",
+    ),
+    Mutant(
+        _CHILDREN,
         "for tell in (epoch_in, levels_in, trust_in))",
         "for tell in (levels_in, trust_in))",
         "pods of another epoch are made and counted on",

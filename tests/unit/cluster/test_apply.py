@@ -575,6 +575,8 @@ class TestChange:
         ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
     )
     async def test_is_requested_from_the_leader_once(self, world, step, asked):
+        if step is not PROMOTE:
+            world.etcd.learners.clear()
         assert isinstance(await world.apply(step), Done)
         assert world.etcd.changes == [asked]
         assert not world.kube.calls
@@ -583,6 +585,7 @@ class TestChange:
     async def test_that_the_leader_refuses_is_requested_from_the_others(self, world, step):
         """etcd issue 14523: a leader that wrongly believes a peer lost refuses until one of the two
         restarts."""
+        world.etcd.learners.clear()
         change = step(self.with_others(world), WITH[step], "x")
         world.etcd.answers = [Refused("unhealthy cluster")] * 2
         assert isinstance(await world.apply(change), Done)

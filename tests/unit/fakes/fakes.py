@@ -16,6 +16,7 @@ from typing import Any
 
 from copied import copied
 from fake_accounts import FakeAccounts
+from fixed import fixed
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.apply import Applier
@@ -154,7 +155,9 @@ class FakeKube:
         if status:
             made = {**(known or {}), "status": copied(manifest["status"])}
         else:
-            made = _merged(known or {}, manifest, lists=True)
+            made = _merged(known or {}, manifest)
+            if resource == STATEFUL_SETS and known and fixed(made) != fixed(known):
+                raise Rejected("spec: Forbidden: updates to statefulset spec", status=422)
         made["metadata"].setdefault("uid", f"uid-{next(self._uids)}")
         made["metadata"].setdefault("creationTimestamp", self.clock.rfc3339())
         return self._store(name, made)
@@ -188,7 +191,7 @@ class FakeKube:
         if known is None:
             raise Rejected("not found", status=404)
         self._check(known, patch.get("metadata") or {})
-        merged = _merged(known, patch, lists=False)
+        merged = _merged(known, patch)
         return merged if dry_run else self._store((resource, namespace, name), merged)
 
     async def delete(
@@ -287,15 +290,14 @@ def _still(obj: Json) -> Json:
     return {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
 
 
-def _merged(known: Json, patch: Json, *, lists: bool) -> Json:
-    """A merge patch. With `lists` it is an apply, which keeps defaults inside lists of named
-    objects."""
+def _merged(known: Json, patch: Json) -> Json:
+    """A merge patch. An apply is one too, but for fields that it leaves out: here they stay."""
     made = copied(known)
     for key, value in patch.items():
         if value is None:
             made.pop(key, None)
         elif isinstance(value, dict):
-            made[key] = _merged(made.get(key) or {}, value, lists=lists)
+            made[key] = _merged(made.get(key) or {}, value)
         else:
             made[key] = copied(value)
     return made
@@ -416,6 +418,9 @@ class FakeEtcd:
 
     async def member_add_learner(self, at: Endpoint, *peer_urls: str) -> int:
         self._changed("add", at, " ".join(peer_urls))
+        taken = {url for one in self.listed.values() for url in one.peer_urls}
+        _refuse(bool(self.learners), "too many learner members in cluster")
+        _refuse(not taken.isdisjoint(peer_urls), "Peer URLs already exists")
         member_id = max(self.listed, default=0) + 1
         self.listed[member_id] = Member(member_id, "", peer_urls, learner=True)
         self.learners.add(member_id)
@@ -423,19 +428,24 @@ class FakeEtcd:
 
     async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None:
         self._changed("update", at, f"{member_id} {' '.join(peer_urls)}")
+        _refuse(member_id not in self.listed, "member not found")
         self.listed[member_id] = replace(self.listed[member_id], peer_urls=peer_urls)
 
     async def member_promote(self, at: Endpoint, member_id: int) -> None:
         self._changed("promote", at, member_id)
+        _refuse(member_id not in self.learners, "can only promote a learner member")
         self.learners.discard(member_id)
         self.listed[member_id] = replace(self.listed[member_id], learner=False)
 
     async def member_remove(self, at: Endpoint, member_id: int) -> None:
         self._changed("remove", at, member_id)
+        _refuse(member_id not in self.listed, "member not found")
         del self.listed[member_id]
 
     async def move_leader(self, at: Endpoint, member_id: int) -> None:
         self._changed("move leader", at, member_id)
+        is_voter = member_id in self.listed and member_id not in self.learners
+        _refuse(not is_voter, "bad leader transferee")
         self.leader = member_id
 
     async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]:
@@ -481,8 +491,7 @@ class FakeEtcd:
         if self.answers:
             raise self.answers.pop(0)
         by_any = ("add", "remove", "update", "defragment")
-        if what not in by_any and member.member_id != self._leader():
-            raise etcd.Refused("not leader")
+        _refuse(what not in by_any and member.member_id != self._leader(), "not leader")
 
     def _member(self, at: Endpoint) -> Member:
         member = self.members.get(at.address)
@@ -506,6 +515,11 @@ class FakeEtcd:
             return 0
         ids = [member.member_id for member in self.members.values()]
         return self.leader if self.leader in ids else ids[0]
+
+
+def _refuse(wrong: bool, words: str) -> None:
+    if wrong:
+        raise etcd.Refused(words)
 
 
 class Nodes:

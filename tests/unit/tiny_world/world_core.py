@@ -11,6 +11,7 @@ from typing import Any
 import world_rules as rules
 import world_view
 from copied import copied
+from fixed import fixed
 from world_api import UID, Json, PodState, Volume, body, with_defaults
 from world_etcd import Conflict, Data, Etcd, minor, refuse
 from world_rules import RuleBroken, rule
@@ -288,6 +289,8 @@ class World:
             rules.disruption_budget(self, manifest)
         stored = with_defaults(manifest)
         if live:
+            is_kept = step.kind != "StatefulSet" or fixed(stored) == fixed(live)
+            rule(is_kept, "API", f"nobody may change this: {fixed(stored)}")
             changed = stored["spec"] != live["spec"]
             stored["metadata"]["generation"] = live["metadata"]["generation"] + changed
             stored["status"] = live.get("status", {})

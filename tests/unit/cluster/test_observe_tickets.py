@@ -208,7 +208,7 @@ async def test_a_silent_server_is_given_up_within_the_deadline(monkeypatch):
 
 async def test_with_a_key_that_is_too_short_there_is_no_answer():
     async with Server().running() as start:
-        with pytest.raises(NoAnswer):
+        with pytest.raises(NoAnswer, match="too short"):
             await start.ask("127.0.0.1", "uid-pod", b"short")
 
 

@@ -187,7 +187,7 @@ def test_kubectl_explain_describes_the_fields(
     served: None, kubeconfig: str, path: str, words: str
 ) -> None:
     if KUBECTL is None:
-        pytest.skip("kubectl is not there")
+        pytest.fail("kubectl is not there: run `make cluster`")
     command = [KUBECTL, "--kubeconfig", kubeconfig, "explain", path]
     command.append("--api-version=etcd.database.coreos.com/v1beta2")
     for _ in range(20):  # the API server publishes a new schema with some delay

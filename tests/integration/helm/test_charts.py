@@ -26,8 +26,6 @@ GROUP = "etcd.database.coreos.com"
 Manifest = dict[str, Any]
 Rules = dict[tuple[str, str], set[str]]
 
-pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: run `make cluster`")
-
 SERVED: Rules = {
     (GROUP, "etcdclusters"): {"get", "list", "watch", "create"},
     (GROUP, "etcdbackups"): {"get", "list", "watch", "create", "patch", "delete"},
@@ -53,7 +51,8 @@ LEASE: Rules = {("coordination.k8s.io", "leases"): {"get", "create", "patch"}}
 
 @cache
 def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    assert HELM is not None
+    if HELM is None:
+        pytest.fail("helm is not there: run `make cluster`")
     return subprocess.run([HELM, *words], capture_output=True, text=True, check=False, timeout=60)
 
 

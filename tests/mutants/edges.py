@@ -364,4 +364,10 @@ MUTANTS: Final = [
         "        self.renewed = _loop_time()\n",
         "a holder whose renewals are answered late leads on while another has begun",
     ),
+    Mutant(
+        "operator/etcd_operator/kube/lease.py",
+        "return self.held and await self._patch(empty)",
+        "return await self._patch(empty)",
+        "an operator that ends late takes the Lease from its successor",
+    ),
 ]

@@ -39,7 +39,8 @@ class Leases:
         await self._answer()
         return copy.deepcopy(self.lease)
 
-    async def create(self, _resource, manifest):
+    async def create(self, resource, manifest):
+        assert (resource, manifest["metadata"]) == (LEASES, NAME)
         await self._answer()
         self._refuse()
         if self.lease is not None:
@@ -419,8 +420,7 @@ async def test_a_release_does_not_take_the_lease_from_a_successor(leases, candid
     one = candidate("one")
     await asyncio.sleep(1)
     one.task.cancel()
-    leases.lease["spec"]["holderIdentity"] = "two"
-    leases.version += 1
+    leases._store({**leases.lease, "spec": {**leases.spec, "holderIdentity": "two"}})
 
     assert not await one.lock.release()
     assert leases.spec["holderIdentity"] == "two"

@@ -251,6 +251,17 @@ class TestWhatIsAsked:
         assert (found.state, found.deleting, found.stranger) == ("running", False, "")
         assert found.spec_hash == parse_cluster(body(3)).template_hash
 
+    async def test_a_job_that_is_being_deleted(self, kube: FakeKube) -> None:
+        """It is waited for, and neither deleted again nor taken for work that is done."""
+        made = self.made(kube)
+        made["metadata"]["deletionTimestamp"] = kube.clock.rfc3339()
+        kube.put(JOBS, made)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.deleting
+
     async def test_the_claim_that_a_restore_job_fills(self, kube: FakeKube) -> None:
         """Without it the planner would create that Job again and again."""
         raw = self.made(kube)

@@ -29,7 +29,7 @@ from harness.losses import (
 )
 from harness.membership import settles
 from harness.mortal import Dead, Fate, Mirror, Process, connect
-from harness.node import empty, kill_container
+from harness.node import dying_container, empty
 from harness.operator import Operator
 from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
@@ -108,8 +108,8 @@ def test_a_member_that_cannot_start_on_damaged_data_is_replaced(
         before = cluster.client.members().ids
         volume = volume_of(cluster, ordinal)
         eventually("much is in its log", lambda: kept_in_log(volume) > 20)
-        damage(volume)
-        kill_container(cluster.pod(ordinal), "etcd")
+        with dying_container(cluster.pod(ordinal), "etcd"):
+            damage(volume)
         is_replaced(cluster, ordinal, before, CRASH_SECONDS)
 
     load.was_served()
@@ -124,8 +124,8 @@ def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place
     before = cluster.client.members().ids
 
     with under_load(cluster):
-        empty(volume_of(cluster, 1))
-        kill_container(cluster.pod(1), "etcd")
+        with dying_container(cluster.pod(1), "etcd"):
+            empty(volume_of(cluster, 1))
         is_replaced(cluster, 1, before, CRASH_SECONDS)
 
 

@@ -6,7 +6,8 @@ import os
 import shutil
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.api import CLAIMS, VOLUMES, Json, Kube
@@ -16,6 +17,20 @@ def kill_container(pod: Json, container: str) -> None:
     """Sends SIGKILL to every process of the container, as the OOM killer does."""
     for number in _processes_of(pod, container):
         os.kill(number, signal.SIGKILL)
+
+
+@contextmanager
+def dying_container(pod: Json, container: str) -> Iterator[None]:
+    """Stops every process of the container, and kills it at the end. Meanwhile it notices nothing:
+    etcd may crash by itself as soon as its files are damaged."""
+    found = _processes_of(pod, container)
+    for number in found:
+        os.kill(number, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for number in found:
+            os.kill(number, signal.SIGKILL)
 
 
 def freeze_container(pod: Json, container: str, seconds: float) -> None:

@@ -109,15 +109,20 @@ class _Vacant:
 
 
 def _vacant(outcome: Outcome, seen: Observation) -> _Vacant:
+    """A lost member leaves its volume, and is below others. But its volume may be lost too, and a
+    pod that starts late joins after higher ones. Then what was reported before goes on."""
     top = max((seat.ordinal for seat in roster.voters(seen)), default=-1)
-    was_replaced = _goes_on("Recovering", outcome, seen)
-    goes_on = was_replaced and not _goes_on("Scaling", outcome, seen)
+    grew, replaced = (_goes_on(kind, outcome, seen) for kind in ("Scaling", "Recovering"))
     every = [
         seat
         for seat in roster.seats(seen)
         if seat.ordinal < seen.cluster.size and not seat.is_voter
     ]
-    again = [seat for seat in every if goes_on or seat.ordinal < top or _had_a_member(seat)]
+    again = [
+        seat
+        for seat in every
+        if _had_a_member(seat) or (seat.ordinal < top if grew == replaced else replaced)
+    ]
     return _Vacant(tuple(seat for seat in every if seat not in again), tuple(again))
 
 

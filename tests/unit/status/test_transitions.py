@@ -263,6 +263,16 @@ class TestRecovering:
         assert "Scaling" not in told(seen, stored=stored("Recovering"))
         assert "Recovering" in told(seen, stored=stored("Recovering"))
 
+    def test_growth_past_a_pod_that_started_late_was_taken_for_a_replacement(self) -> None:
+        """From 1 to 3: c-2 had joined first. `Degraded` said that a member was missing."""
+        seen = cluster(3, (0, 2), blank=(1,))
+
+        found = told(seen, stored=stored("Scaling"))
+
+        assert found["Scaling"].message == "from 2 to 3 members"
+        assert "Recovering" not in found
+        assert found["Degraded"].status == "False"
+
     def test_and_growth_beside_it(self) -> None:
         found = told(cluster(5, (0, 2), blank=(3, 4)))
 

@@ -91,7 +91,7 @@ async def test_a_failed_upload_left_its_pieces_to_the_garbage_collector(
     """It closed them in any order, and while one of them was still being read: "asynchronous
     generator is already running"."""
     if then != "silence":
-        monkeypatch.setattr(sinks, "STOP_SECONDS", 10)  # what is awaited comes, however slow this is
+        monkeypatch.setattr(sinks, "STOP_SECONDS", 10)  # the piece comes, however slow this is
     upload.reads_on, complaints = then != "no read", list[Any]()
     asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
     snapshot = Snapshot()

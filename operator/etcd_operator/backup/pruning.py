@@ -9,21 +9,17 @@ unfinished one of the same object counts as one of `maxBackups`, and both are le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.stored_manifest import Whose, whose
+from etcd_operator.backup.stored_manifest import Whose, owners
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 
 SECONDS: Final = 20.0
 """The time limit, once those that stay are counted. Each backup is deleted as it is found, so the
 next run goes on from there."""
-
-AT_ONCE: Final = 16
-"""How many manifests are read at a time; a store may take a tenth of a second for each."""
 
 
 async def prune(order: Order, sink: Sink, made: str) -> int:
@@ -72,12 +68,3 @@ def _is_left(order: Order, told: Whose) -> bool:
 def _day_before(moment: str) -> str:
     then = datetime.strptime(moment, names.MOMENT).replace(tzinfo=UTC)
     return (then - timedelta(days=1)).strftime(names.MOMENT)
-
-
-async def owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose]]:
-    """Yields each key with what its manifest says of the object that made the backup."""
-    for first in range(0, len(keys), AT_ONCE):
-        some = keys[first : first + AT_ONCE]
-        owners = await asyncio.gather(*(whose(sink, key) for key in some))
-        for one in zip(some, owners, strict=True):
-            yield one

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 
 from etcd_operator.backup.clients import StoreFailed
-from etcd_operator.backup.pruning import owners
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, whose
+from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owners, whose
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order

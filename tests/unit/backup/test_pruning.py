@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.backup import pruning
+from etcd_operator.backup import pruning, stored_manifest
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.api.stores import Store
@@ -21,6 +21,7 @@ from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
 from unit.backup.killed_deletions import killed_after_one_deletion
+from unit.backup.reading_at_once import count_reads
 
 STORE = Store("Volume", "claim", "etcd")
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE, stamped=True, keep=2)
@@ -241,7 +242,7 @@ async def test_with_many_backups_to_keep_in_a_slow_store_none_was_ever_deleted(
 
     monkeypatch.setattr(folder.sink, "get", slowly)
     monkeypatch.setattr(pruning, "SECONDS", 0.1)
-    monkeypatch.setattr(pruning, "AT_ONCE", 1)
+    monkeypatch.setattr(stored_manifest, "AT_ONCE", 1)
 
     assert await folder.prune(made[-1], keep=16) == 2
 
@@ -263,21 +264,10 @@ async def test_manifests_are_read_in_parallel(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [folder.put(day) for day in range(1, 21)]
-    get, asked, most = folder.sink.get, 0, 0
-
-    async def slowly(key: str, limit: int) -> bytes | None:
-        nonlocal asked, most
-        asked += 1
-        most = max(most, asked)
-        await asyncio.sleep(0)
-        found = await get(key, limit)
-        asked -= 1
-        return found
-
-    monkeypatch.setattr(folder.sink, "get", slowly)
+    reading = count_reads(monkeypatch, folder.sink)
     assert await folder.prune(made[-1]) == 18
 
-    assert most == pruning.AT_ONCE
+    assert reading.most == stored_manifest.AT_ONCE
 
 
 DELETION = """

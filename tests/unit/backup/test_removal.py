@@ -13,9 +13,9 @@ import pytest
 
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
-from etcd_operator.backup.pruning import AT_ONCE
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import AT_ONCE
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names
@@ -23,6 +23,7 @@ from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed
 from unit.backup.killed_deletions import killed_after_one_deletion
+from unit.backup.reading_at_once import count_reads
 
 STORE = Store("Volume", "claim", "etcd")
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE, verify=True)
@@ -205,21 +206,10 @@ async def test_manifests_of_others_were_read_one_by_one_until_the_time_was_over(
     """Thousands that an earlier object of that name had left, at each try again."""
     theirs = [folder.put(day("etcd", number), "uid-other") for number in range(2, 32)]
     folder.put(day("etcd", 1))
-    get, asked, most = folder.sink.get, 0, 0
-
-    async def slowly(key: str, limit: int) -> bytes | None:
-        nonlocal asked, most
-        asked += 1
-        most = max(most, asked)
-        await asyncio.sleep(0)
-        found = await get(key, limit)
-        asked -= 1
-        return found
-
-    monkeypatch.setattr(folder.sink, "get", slowly)
+    reading = count_reads(monkeypatch, folder.sink)
 
     assert await folder.remove(stamped=True) == Removed(1)
-    assert most == AT_ONCE
+    assert reading.most == AT_ONCE
     assert folder.files() == sorted([*theirs, *map(names.manifest_of, theirs)])
 
 

@@ -125,8 +125,10 @@ def name_of(step: Postponable) -> tuple[str, str]:
     """The key under which a failed write is kept in `Observation.put_off`."""
     if isinstance(step, _OfSecret):
         return CERTIFICATE, step.need.secret
-    if isinstance(step, _OfTicket):
-        return (_TICKET, step.pod) if isinstance(step, PushTicket) else (_RECORD, step.name)
+    if isinstance(step, PushTicket):
+        return _TICKET, step.pod
+    if isinstance(step, RecordMember):
+        return _RECORD, step.name
     if isinstance(step, CreateJob):
         return _JOB, step.name
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
@@ -134,9 +136,10 @@ def name_of(step: Postponable) -> tuple[str, str]:
 
 def made_by(step: Postponable) -> Manifest:
     """What was written, to tell whether it is the same write the next time."""
-    if isinstance(step, _OfTicket):
-        written = step.ticket if isinstance(step, PushTicket) else (step.uid, step.record)
-        return {"metadata": {}, "written": written}
+    if isinstance(step, PushTicket):
+        return {"metadata": {}, "ticket": step.ticket}
+    if isinstance(step, RecordMember):
+        return {"metadata": {"uid": step.uid}, "record": step.record}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
@@ -161,8 +164,8 @@ def may_wait(seen: Observation, step: Step) -> bool:
 def _is_before_ticket(seen: Observation, step: RecordMember) -> bool:
     """Whether only the ticket of a pod that waits for it depends on the record."""
     waiting = (pod for pod in seen.pods if pod.finding)
-    holders = ((pod.name, naming.claim(seen.cluster.name, pod.ordinal)) for pod in waiting)
-    return any(step.name in names for names in holders)
+    claim = naming.claim
+    return any(step.name in (pod.name, claim(seen.cluster.name, pod.ordinal)) for pod in waiting)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:

@@ -314,8 +314,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/alarms.py",
-        "space.has_room(seen) and not is_corrupt(seen)",
-        "not is_corrupt(seen)",
+        "space.has_room(seen) and not seen.is_corrupt",
+        "not seen.is_corrupt",
         "F30: NOSPACE is taken back without a byte being freed, again and again",
     ),
     Mutant(
@@ -350,7 +350,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "if accused and is_outvoted(seen, seat.ordinal):",
+        "if seen.is_corrupt and is_outvoted(seen, seat.ordinal):",
         "if seat.member and seat.member.member_id in [one.member_id for one in seen.alarms]:",
         "F36: the member that the alarm names goes, which may be a sound one",
     ),

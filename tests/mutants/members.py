@@ -126,8 +126,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        'accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)',
-        "accused = True",
+        "if seen.is_corrupt and is_outvoted(",
+        "if is_outvoted(",
         "hashes of different moments replace a member without any alarm",
     ),
     Mutant(
@@ -386,7 +386,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ALARMS,
-        " and not is_corrupt(seen)\n",
+        " and not seen.is_corrupt\n",
         "\n",
         "etcd 3.5 takes writes of members that differ, once there is room",
     ),

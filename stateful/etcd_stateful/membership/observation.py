@@ -100,6 +100,11 @@ class Observation:
         """The member list; empty also while `etcd` is None."""
         return self.etcd.members if self.etcd else ()
 
+    @property
+    def is_corrupt(self) -> bool:
+        """Whether etcd has raised the alarm CORRUPT: the data of members differs."""
+        return any(alarm.kind == "CORRUPT" for alarm in self.alarms)
+
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)
 

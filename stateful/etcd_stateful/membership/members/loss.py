@@ -65,8 +65,7 @@ def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
 def _damaged(seen: Observation, seat: Seat) -> str:
     if seat.pod and seat.pod.damage and not seat.pod.tried_again:
         return f"etcd in pod {seat.name} refuses its data: {seat.pod.damage}"
-    accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
-    if accused and is_outvoted(seen, seat.ordinal):
+    if seen.is_corrupt and is_outvoted(seen, seat.ordinal):
         return f"the data of pod {seat.name} differs from what most members have"
     return ""
 

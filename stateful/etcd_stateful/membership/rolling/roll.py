@@ -71,8 +71,8 @@ def _is_dispensable(seen: Observation, seat: Seat, pod: Pod) -> bool:
     replaced, as in each restart with an emptyDir. Not while it is in doubt whose data is right."""
     others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal]
     spared = len(others) + 1 >= SPARING and all(one.serves for one in others)
-    in_doubt = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
-    return seat.is_voter and pod.crashing and spared and not (in_doubt or roster.learner(seen))
+    in_doubt = seen.is_corrupt or roster.learner(seen)
+    return seat.is_voter and pod.crashing and spared and not in_doubt
 
 
 def _quorum_may_need(seen: Observation, seat: Seat) -> bool:

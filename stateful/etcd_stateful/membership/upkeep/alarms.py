@@ -29,10 +29,12 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     """Why the alarm can be disarmed; empty if it cannot.
 
     NOSPACE counts for all members: after the member that raised it is removed, the others may have
-    as little space left.
+    as little space left. It is not disarmed while CORRUPT is raised: etcd 3.5 accepts writes again
+    after any alarm is disarmed, even if others are still raised (seen on 3.5.35, not on 3.6.16 and
+    3.7.3).
     """
     if alarm.kind == "NOSPACE":
-        over = space.has_room(seen) and not is_corrupt(seen)
+        over = space.has_room(seen) and not seen.is_corrupt
         return "no member is near its quota any more" if over else ""
     if _all_agree(seen):
         return "all members agree again"
@@ -42,13 +44,6 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     compared = not _some_differ(seen) and not _uncompared(seen)
     gone = alarm.member_id not in listed and compared
     return "it is no member any more" if gone else ""
-
-
-def is_corrupt(seen: Observation) -> bool:
-    """Whether CORRUPT is raised. No other alarm is disarmed meanwhile: etcd 3.5 accepts writes
-    again after any alarm is disarmed, even if others are still raised (seen on 3.5.35, not on
-    3.6.16 and 3.7.3)."""
-    return any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
 
 
 def _all_agree(seen: Observation) -> bool:
@@ -82,13 +77,13 @@ def is_undecided(seen: Observation) -> bool:
     new member has a copy of the leader's."""
     voters = roster.voters(seen)
     most = max(Counter(_hashes(seen)).values(), default=0)
-    return is_corrupt(seen) and len(voters) > 1 and most < roster.quorum(len(voters))
+    return seen.is_corrupt and len(voters) > 1 and most < roster.quorum(len(voters))
 
 
 def undecided(seen: Observation) -> Step | None:
     """Holds if no majority agrees, and no voter's answer could change that: all others are lost.
     Asked after `replace`, which removes a member that the majority disagrees with."""
-    if not is_corrupt(seen):
+    if not seen.is_corrupt:
         return None
     if unknown := _uncompared(seen):
         names = roster.in_words(unknown)

@@ -176,11 +176,9 @@ def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> I
 
 
 def _retained(body: Mapping[str, Any], seen: ObservedSchedule) -> Iterator[Condition]:
-    limits, refused = seen.schedule.retention, seen.refused
-    going = sorted(one.name for one in retention.not_kept(limits, seen.made, seen.now))
-    stuck = {one.name: one.words for one in retention.stuck(seen.made)}
-    if held := stuck | {name: refused[name].words for name in going if name in refused}:
-        name, why = next(iter(held.items()))
+    limits = seen.schedule.retention
+    if held := _held(seen):
+        name, why = held[0]
         yield "Retained", "False", "DeletionFailed", f"{_to_be_deleted(name)}, but cannot be: {why}"
     elif _is_tried_again(body, seen):
         return  # Until the object is gone, the condition stays.
@@ -189,6 +187,17 @@ def _retained(body: Mapping[str, Any], seen: ObservedSchedule) -> Iterator[Condi
         yield "Retained", "True", "Kept", f"backups beyond spec.retention are deleted{again}"
     else:
         yield "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
+
+
+def _held(seen: ObservedSchedule) -> list[tuple[str, str]]:
+    """The backups that are to be deleted but cannot be, and why: those that wait for their store
+    first, then those that the API server refuses to delete."""
+    held = [(one.name, one.words) for one in retention.stuck(seen.made)]
+    if not seen.refused:
+        return held
+    going = retention.not_kept(seen.schedule.retention, seen.made, seen.now)
+    names = sorted({one.name for one in going} & seen.refused.keys())
+    return held + [(name, seen.refused[name].words) for name in names]
 
 
 def _is_tried_again(body: Mapping[str, Any], seen: ObservedSchedule) -> bool:

@@ -93,6 +93,15 @@ class Parts:
         return run.Work(dict.fromkeys(resources, self.one_pass), self.drain, self.abandon)
 
 
+async def ended_by_loss(parts, task):
+    """The exit code, after the Lease is lost; nothing may take time any more."""
+    parts.lose.set()
+    began = asyncio.get_running_loop().time()
+    code = await task
+    assert asyncio.get_running_loop().time() == began
+    return code
+
+
 def put(task, resource, name):
     """Puts it into the store as a watch does, and enqueues its key."""
     metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"}
@@ -293,11 +302,7 @@ async def test_without_the_lease_passes_are_cancelled_and_the_process_ends(parts
     async with operating(parts) as task:
         parts.enqueue(ETCD_CLUSTERS, KEY)
         await asyncio.sleep(1)
-        parts.lose.set()
-        began = asyncio.get_running_loop().time()
-
-        assert await task == 1
-        assert asyncio.get_running_loop().time() == began
+        assert await ended_by_loss(parts, task) == 1
     assert "pass cut short" in parts.log
 
 
@@ -311,11 +316,8 @@ async def test_passes_continued_after_the_lease_was_lost_during_a_stop(
         await asyncio.sleep(1)
         task.stop()
         await asyncio.sleep(1)
-        parts.lose.set()
-        began = asyncio.get_running_loop().time()
 
-        assert await task == 0
-        assert asyncio.get_running_loop().time() == began
+        assert await ended_by_loss(parts, task) == 0
     assert parts.log[-3:] == ["pass cut short", "released", "informer ended"]
 
 
@@ -363,11 +365,8 @@ async def test_background_writes_continued_after_the_lease_was_lost_during_a_sto
         parts.writing = asyncio.create_task(parts.write_late())
         task.stop()
         await asyncio.sleep(0.5)
-        parts.lose.set()
-        began = asyncio.get_running_loop().time()
 
-        assert await task == 0
-        assert asyncio.get_running_loop().time() == began
+        assert await ended_by_loss(parts, task) == 0
     assert parts.log == ["released", "informer ended"]
 
 

@@ -47,6 +47,19 @@ def changing(before: str, after: str, size: int = 3, **spec: object) -> World:
     return world
 
 
+def after_the_last_old_member_was_removed(size: int) -> World:
+    """Going back, while all that are left have run the newer version."""
+    world = changing(MIDDLE, NEW, size)
+    world.etcd.move_leader(world.data(0).member_id)
+    until(world, "restart c-0")
+    world.edit(version=MIDDLE)
+    world.apply(until(world, f"version {MIDDLE}"))
+    world.apply(until(world, "StatefulSet c"))
+    world.etcd.remove(world.data(0).member_id)
+    world.turn()
+    return world
+
+
 def versions(world: World) -> list[str]:
     return [world.pods[ordinal].version for ordinal in sorted(world.pods)]
 
@@ -722,14 +735,7 @@ class TestHalfWay:
 
     def test_back_after_the_last_old_member_was_removed_is_a_downgrade(self) -> None:
         """I9: without it the cluster version rises, and the data with it."""
-        world = changing(MIDDLE, NEW)
-        world.etcd.move_leader(world.data(0).member_id)
-        until(world, "restart c-0")
-        world.edit(version=MIDDLE)
-        world.apply(until(world, f"version {MIDDLE}"))
-        world.apply(until(world, "StatefulSet c"))
-        world.etcd.remove(world.data(0).member_id)
-        world.turn()
+        world = after_the_last_old_member_was_removed(3)
 
         step = upgrade.prepare(world.observe())
 
@@ -738,14 +744,7 @@ class TestHalfWay:
 
     def test_a_member_that_is_down_was_neither_named_nor_removed_before_the_downgrade(self) -> None:
         """etcd goes down only once it knows the version of every member."""
-        world = changing(MIDDLE, NEW, 5)
-        world.etcd.move_leader(world.data(0).member_id)
-        until(world, "restart c-0")
-        world.edit(version=MIDDLE)
-        world.apply(until(world, f"version {MIDDLE}"))
-        world.apply(until(world, "StatefulSet c"))
-        world.etcd.remove(world.data(0).member_id)
-        world.turn()
+        world = after_the_last_old_member_was_removed(5)
         world.apply(until(world, "EnableDowngrade"))
         world.pods[4].silent = True
 

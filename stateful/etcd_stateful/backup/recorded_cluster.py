@@ -62,6 +62,6 @@ def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:
             found[parts[1]] = None  # a pod: <name>-0.<name>
         if len(parts) == 1 or parts[1] == namespace:
             found[parts[0].removesuffix("-client")] = None
-        elif len(parts) > 2 and parts[2] == namespace:
+        if len(parts) > 2 and parts[2] == namespace:
             found[parts[1]] = None  # a pod: <name>-0.<name>.<namespace>
     return list(found)

@@ -55,3 +55,8 @@ def test_a_cluster_of_a_public_registry_has_no_credentials_for_it(spec: Any) -> 
 )
 def test_a_cluster_is_found_by_its_endpoints(endpoint: str, names: list[str]) -> None:
     assert recorded_cluster.possible_names([endpoint], "ns") == names
+
+
+def test_a_cluster_with_the_name_of_its_namespace_was_not_found_by_its_pods() -> None:
+    for host in ("etcd-0.etcd.etcd", "etcd-0.etcd.etcd.svc", "etcd-0.etcd.etcd.svc.cluster.local"):
+        assert "etcd" in recorded_cluster.possible_names([f"https://{host}:2379"], "etcd")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from etcd_stateful.api.auth import ROOT
 from etcd_stateful.records.bootstrap import Bootstrap, FirstMember
 from etcd_stateful.records.successor import Successor
 
@@ -25,8 +26,11 @@ def successor_record(record: Bootstrap, taking: Successor) -> Bootstrap:
 def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
     """The record after the takeover: volumes of the old epoch and cluster may not run any more.
 
-    The ledger stays: no member gets two tickets.
+    The ledger stays: no member gets two tickets. A root in the backup is not the one that was
+    created for `spec.auth`, and may have no password.
     """
+    accounts = record.accounts
+    users = tuple(user for user in accounts.users if user != ROOT)
     return replace(
         successor_record(record, taking),
         members=(),
@@ -37,4 +41,5 @@ def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
         successor=None,
         retired=(*record.retired, record.cluster_id),
         restored_by=taking.restore,
+        accounts=replace(accounts, users=users),
     )

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 from fake_accounts import FakeAccounts
-from worlds import World, body, drive
+from worlds import UID, World, body, drive
 
 from etcd_stateful.api.auth import Permission
+from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
@@ -26,6 +27,8 @@ from etcd_stateful.membership.upkeep.accounts import (
     SetPassword,
 )
 from etcd_stateful.observed.certificates import Certificate, Certificates
+from etcd_stateful.records import takeover
+from etcd_stateful.records.successor import successor
 from etcd_stateful.status.outcome import LONGEST_MESSAGE
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
@@ -95,6 +98,20 @@ def world(size: int = 3, **spec) -> AuthWorld:
     found = AuthWorld(body(size, **{"TLS": STATIC, **spec}))
     drive(found, idle=2)
     return found
+
+
+def restore_in_place(world: AuthWorld) -> None:
+    """Leaves of the record what a restore in place does, and restores data from before
+    authentication was on, with a root that has no password."""
+    store = Store("S3", "bucket", "key")
+    taking = successor(
+        cluster_uid=UID, restore="uid-r", epoch=2, first=("c-3", "u"), bump=1, store=store
+    )
+    kept = takeover.taken_over(world.record, taking).accounts
+    world._store(replace(world.record, accounts=kept))
+    world.accounts = FakeAccounts()
+    world.accounts.do(AddUser("root"))
+    world.accounts.passwordless = {"root"}
 
 
 @pytest.fixture
@@ -235,6 +252,25 @@ class TestExistingRootUser:
         assert drive(found, idle=2) == Settled()
 
         assert found.changes == [Enable()]
+
+    def test_a_root_from_a_backup_kept_the_cluster_from_ever_having_a_password_of_root(
+        self, on
+    ) -> None:
+        """The backup is from before `spec.auth`, so its root may have no password."""
+        restore_in_place(on)
+
+        assert drive(on, idle=2) == Settled()
+
+        assert on.changes[0] == DeleteUser("root")
+        assert on.accounts.enabled
+        assert on.accounts.passwords["root"] == "r1"
+
+    def test_restored_data_is_not_left_open_until_root_can_be_recreated(self, on) -> None:
+        restore_in_place(on)
+        on.problems = {"root": "Secret root does not exist"}
+        drive(on, idle=2)
+
+        assert on.accounts.enabled
 
     def test_after_a_kill_between_any_two_steps_the_next_operator_continues(self, found) -> None:
         """`drive` restarts the operator between steps; here the spec changes in between as well."""

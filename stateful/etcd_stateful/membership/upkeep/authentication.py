@@ -308,10 +308,12 @@ def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
 
 
 def _turn_on(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    if view.enabled or not _may_be_on(seen, auth, view) or _is_unknown_root(seen, view):
+    again = recorded(seen).accounts.on
+    waits = _is_unknown_root(seen, view) and not again
+    if view.enabled or waits or not _may_be_on(seen, auth, view):
         return None
     words = "all users and roles exist: authentication is turned on"
-    if recorded(seen).accounts.on:
+    if again:
         words = "authentication was turned off, but spec.auth declares it: it is turned on again"
     return _ask(seen, Enable(), words)
 

@@ -74,7 +74,8 @@ class Bootstrap:
     """Where the backup is stored, if the spec gives only the name of an EtcdBackup."""
 
     bump: int = 0
-    """How much the last restore raised the revisions; 0 if there was none."""
+    """How much the last restore raised the revisions; after one in place, how far they had come
+    once it was over, if that is more. 0 if there was none."""
 
     successor: Successor | None = None
     """The cluster that a restore in place will replace this one with."""

@@ -81,15 +81,15 @@ def bump(live: int, last: int) -> int:
     """How much the revisions have to be raised, so that no client sees a revision twice.
 
     They must be above all that were ever handed out. If a member answers, its revision tells how
-    far they went, because the backup may be much older. Otherwise the backup may even be older than
-    the last restore: then twice the last bump is more than that restore and all revisions before
-    it.
+    far they went, because the backup may be much older. Otherwise, or if it is a learner that has
+    yet to get the data, the backup may even be older than the last restore: then twice what that
+    one led to is more than all revisions since and before.
 
     Args:
         live: the highest revision that a member reports; 0 if none answers.
-        last: how much the last restore raised the revisions; 0 if there was none.
+        last: `Bootstrap.bump`: what the last restore led to; 0 if there was none.
     """
-    return (live or max(0, 2 * last - BUMP)) + BUMP
+    return (live if live >= last else max(0, 2 * last - BUMP)) + BUMP
 
 
 def raised_by(live: int, last: int, revision: int) -> int:

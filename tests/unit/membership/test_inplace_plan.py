@@ -1204,6 +1204,8 @@ class TestRevisions:
             # Without any answer: that bump, and what its backup had from one before it.
             (0, BUMP, 2 * BUMP),
             (0, 3 * BUMP, 6 * BUMP),
+            # Only a learner answers, which has not got the data yet.
+            (1, 3 * BUMP, 6 * BUMP),
         ],
     )
     def test_begin_above_every_revision_that_was_ever_used(
@@ -1261,6 +1263,22 @@ class TestRevisions:
     def test_are_raised_by_everything_recorded_if_no_member_answers(self) -> None:
         """The backup's revision may be older, or from a cluster that had come further."""
         assert raised_by(0, 3 * BUMP, 2 * BUMP) == bump(0, 3 * BUMP)
+
+    def test_went_back_behind_those_of_another_clusters_backup_that_was_restored_before(
+        self,
+    ) -> None:
+        """Its own were higher than any that the members had reported. The world refuses it."""
+        world = running()
+        world.ask()
+        go(world, lambda _: world.etcd is not None and bool(world.record.retired))
+        world.revision = 1000 * BUMP
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        world.wipe(0, 1, 2)
+
+        world.ask(uid="again")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert world.record.restored_by == "again"
 
     def test_of_an_older_record_are_raised_by_its_bump(self) -> None:
         world = running()

@@ -96,7 +96,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         words = f"EtcdRestore {restore.name}: spec.backupRef.name: {found.why}"
         return Hold("BackupAwaited", words) if found.stuck else Wait(words)
     record = recorded(seen)
-    live = max((status.revision for status in seen.statuses.values()), default=0)
+    live = _revision(seen)
     ordinal = record.successor.ordinal if record.successor else in_place_request.free_ordinal(seen)
     taking = successor(
         cluster_uid=seen.cluster.uid,
@@ -113,6 +113,11 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         f"{found.location(found.key)}; the cluster serves until that is restored"
     )
     return WriteBootstrap.of(seen, replace(record, successor=taking), words)
+
+
+def _revision(seen: Observation) -> int:
+    """The highest revision that a member reports; 0 if none answers."""
+    return max((status.revision for status in seen.statuses.values()), default=0)
 
 
 def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
@@ -247,7 +252,9 @@ def clean_up(seen: Observation) -> Step | None:
     if old:
         return None  # their pods are recreated (`replace.delete_remains`)
     words = "the restored cluster serves; new members join it"
-    return WriteBootstrap.of(seen, replace(record, retired=()), words)
+    # The backup's own revisions may be higher than any that the replaced cluster had reached.
+    over = replace(record, retired=(), bump=max(record.bump, _revision(seen)))
+    return WriteBootstrap.of(seen, over, words)
 
 
 def _until_it_serves(seen: Observation) -> Step:

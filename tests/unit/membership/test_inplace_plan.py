@@ -1062,6 +1062,21 @@ class TestWhatFails:
         assert is_stop(decide(seen))
         assert is_stop(decide(replace(seen, cluster=replace(seen.cluster, trust=trust))))
 
+    def test_a_version_that_was_taken_back_just_then_got_data_of_the_newer_one(self) -> None:
+        """The first volume was filled with the version that the members were changing to, and
+        perhaps with data that only that can read. No edit could correct that any more."""
+        world = running(version="3.6.16")
+        world.edit(version="3.7.3")
+        go(world, lambda _: world.record.version == "3.7.3")
+        world.ask()
+        go(world, is_stop)
+
+        world.edit(version="3.6.16")
+
+        assert is_stop(decide(world.observe()))
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert (world.record.version, world.record.retired) == ("3.6.16", ())
+
     @pytest.mark.parametrize("ended", [False, True])
     def test_each_turn_of_a_rotation_beside_it_began_the_download_again(self, ended: bool) -> None:
         """The Job mounts no certificates, and the spec had not been edited, as the reason said."""

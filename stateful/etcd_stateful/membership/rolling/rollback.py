@@ -17,7 +17,7 @@ from typing import Final
 
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning.bootstrap import running_version
-from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.epochs import in_place_request, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling.upgrade import (
     is_ready_to_go_down,
@@ -41,8 +41,11 @@ is away for a moment, but a quota or a policy for images may keep it from being 
 
 def roll_back(seen: Observation) -> Step | None:
     """Changes the version without waiting for pods to serve, because a version that fails, or whose
-    image cannot be pulled, may be what keeps them from it."""
-    if not is_latched(seen):
+    image cannot be pulled, may be what keeps them from it.
+
+    Not while a restore in place stops them: the first volume is filled with the version on record.
+    """
+    if not is_latched(seen) or in_place_request.halted(seen):
         return None
     wanted, now, before = target(seen), running_version(seen), version_before(seen)
     if wanted == now or not _may_go(seen, wanted, now, before):

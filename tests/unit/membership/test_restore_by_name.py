@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
-from worlds import body, drive, is_write, labels
+from worlds import OLDER, UID, body, drive, formed, is_write, labels
 
 from etcd_stateful.backup.reference import Chosen
 from etcd_stateful.membership.beginning import bootstrap_source
@@ -267,3 +267,22 @@ class TestTheRecord:
 
         with pytest.raises(BadRecord):
             load_bootstrap(text)
+
+
+def test_a_mistyped_name_cost_the_volumes_of_the_deleted_cluster() -> None:
+    """They were discarded at once, and there was no backup to begin from."""
+    old = formed(3)
+    world = RestoreWorld(
+        body(3, uid=OLDER, bootstrap=named(), retainedClaims={"discard": UID}),
+    )
+    world.claims, world.etcds, world.ticketed = old.claims, old.etcds, old.ticketed
+
+    step = drive(world, idle=2)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "BackupAwaited"
+    assert (world.history, sorted(world.claims)) == ([], [0, 1, 2])
+
+    world.backups["b"] = backup()
+    assert drive(world, idle=2) == Settled()
+    assert fetched(world) == [FIRST]

@@ -38,6 +38,14 @@ def wanted_backup(seen: Observation) -> str:
     return asked.name
 
 
+def awaited(seen: Observation) -> Wait | Hold | None:
+    """What is missing of the backup, before there is a record; None if it is known, or none is
+    asked for."""
+    source = seen.cluster.restore
+    found = _found(seen, source) if source is not None and seen.secret is None else None
+    return found if isinstance(found, Wait | Hold) else None
+
+
 def first_record(seen: Observation, source: Source, version: str) -> Step:
     """The first record of a cluster that starts from a backup, once the backup is known."""
     found = _found(seen, source)

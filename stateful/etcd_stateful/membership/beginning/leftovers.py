@@ -8,6 +8,7 @@ or to discard it.
 from __future__ import annotations
 
 from etcd_stateful.membership import roster
+from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import roll
@@ -39,7 +40,8 @@ def claims_of_another_cluster(seen: Observation) -> Step | None:
     old = _left_behind(seen)
     for claim in old:
         if discard and claim.record and claim.record.cluster_uid == discard:
-            return _discard(claim)
+            # Not for a backup that may not exist: the old data would be gone, and nothing instead.
+            return bootstrap_source.awaited(seen) or _discard(claim)
     if not old:
         return _nothing_to_adopt(seen)
     return None if _adoptable(seen, old) else _ways_on(old)

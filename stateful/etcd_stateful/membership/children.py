@@ -25,6 +25,7 @@ from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
+    DeleteClaim,
     IssueCertificate,
     PushTicket,
     RecordMember,
@@ -40,11 +41,13 @@ from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 _OfTicket = RecordMember | PushTicket
-Postponable = ApplyChild | TouchStatefulSet | CreateJob | _OfTicket | _OfSecret
+_OfRestore = CreateJob | RecordMember | DeleteClaim
+Postponable = ApplyChild | TouchStatefulSet | _OfRestore | _OfTicket | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
 _RECORD: Final = "the member record on"
+_DELETION: Final = "the deletion of claim"
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -127,11 +130,21 @@ def name_of(step: Postponable) -> tuple[str, str]:
         return CERTIFICATE, step.need.secret
     if isinstance(step, PushTicket):
         return _TICKET, step.pod
-    if isinstance(step, RecordMember):
-        return _RECORD, step.name
-    if isinstance(step, CreateJob):
-        return _JOB, step.name
-    return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
+    return _kind_of(step), step.name
+
+
+def _kind_of(step: ApplyChild | TouchStatefulSet | _OfRestore) -> str:
+    match step:
+        case ApplyChild(kind=kind):
+            return kind
+        case RecordMember():
+            return _RECORD
+        case DeleteClaim():
+            return _DELETION
+        case CreateJob():
+            return _JOB
+        case _:
+            return _TOUCH
 
 
 def made_by(step: Postponable) -> Manifest:
@@ -140,6 +153,8 @@ def made_by(step: Postponable) -> Manifest:
         return {"metadata": {}, "ticket": step.ticket}
     if isinstance(step, RecordMember):
         return {"metadata": {"uid": step.uid}, "record": step.record}
+    if isinstance(step, DeleteClaim):
+        return {"metadata": {"uid": step.uid}}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
@@ -149,8 +164,9 @@ def may_wait(seen: Observation, step: Step) -> bool:
     """Whether members do not depend on this write, so that nothing has to wait if it fails."""
     if isinstance(step, TouchStatefulSet | PushTicket):
         return True  # the controller retries by itself, later; a pod may wait for its ticket
-    if isinstance(step, RecordMember):
-        return _is_before_ticket(seen, step)
+    if isinstance(step, RecordMember | DeleteClaim):
+        before_ticket = isinstance(step, RecordMember) and _is_before_ticket(seen, step)
+        return before_ticket or _is_of_successor(seen, step.name)
     if isinstance(step, _OfSecret):
         return is_latched(seen) and _can_do_without(seen, step)
     if not isinstance(step, ApplyChild | CreateJob):
@@ -168,6 +184,14 @@ def _is_before_ticket(seen: Observation, step: RecordMember) -> bool:
     return any(step.name in (pod.name, claim(seen.cluster.name, pod.ordinal)) for pod in waiting)
 
 
+def _is_of_successor(seen: Observation, claim: str) -> bool:
+    """Whether the claim is that of a restore in place, beside a cluster that serves."""
+    taking = seen.bootstrap.successor if seen.bootstrap else None
+    if taking is None or seen.etcd is None:
+        return False
+    return claim == naming.claim(seen.cluster.name, taking.ordinal)
+
+
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
     found = seen.certificate(step.need.secret, step.need.role)
@@ -178,7 +202,7 @@ def may_touch(seen: Observation) -> bool:
     return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
-def is_put_off(seen: Observation, step: ApplyChild | CreateJob | _OfTicket) -> bool:
+def is_put_off(seen: Observation, step: ApplyChild | _OfRestore | _OfTicket) -> bool:
     """Whether the same write has just failed, and may be retried later."""
     before = seen.put_off.get(name_of(step))
     return before is not None and before.is_of(made_by(step)) and may_wait(seen, step)
@@ -202,7 +226,7 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    kinds = {CERTIFICATE, _TICKET, _RECORD, *([_TOUCH] if seen.stalled else [])}
+    kinds = {CERTIFICATE, _TICKET, _RECORD, _DELETION, *([_TOUCH] if seen.stalled else [])}
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from inplace_world import running
 from recovery_world import RecoveryWorld, lost
 from restore_world import born
 from space_world import full
@@ -22,7 +23,9 @@ from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
     Defragment,
+    DeleteClaim,
     Hold,
+    RecordMember,
     Settled,
     Step,
     Wait,
@@ -405,3 +408,24 @@ def test_only_the_record_of_a_pod_that_waits_for_its_ticket_may_wait() -> None:
 
     assert children.may_wait(world.observe(), step)
     assert not children.may_wait(formed(3).observe(), step)
+
+
+@pytest.mark.parametrize("kind", [RecordMember, DeleteClaim])
+def test_a_claim_of_a_restore_that_cannot_be_written_held_up_everything_else(kind: Any) -> None:
+    """As with a policy that keeps claims from being deleted, once a restore had failed."""
+    world = running(3)
+    world.ask()
+    step = until(world, "record data-c-3")
+    if kind is DeleteClaim:
+        world.apply(step)
+        world.restore = None
+        step = until(world, "delete data-c-3")
+    seen = world.observe()
+    off = {children.name_of(step): PutOff(children.made_by(step), "a policy refuses it")}
+    alone = replace(seen, etcd=None, statuses={})
+
+    assert children.may_wait(seen, step)
+    assert not is_write(decide(replace(seen, put_off=off)))
+    assert "a policy refuses it" in children.in_words(replace(seen, put_off=off))
+    assert not children.may_wait(alone, step), "it may be the way out"
+    assert not children.may_wait(replace(seen, secret=None), step)

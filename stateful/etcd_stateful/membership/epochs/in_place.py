@@ -54,10 +54,10 @@ def advance(seen: Observation) -> Step | None:
 
 
 def why_put_off(seen: Observation, step: Step | None) -> str:
-    """Why the claim or the Job could not be created just now; empty if it is tried."""
-    if not isinstance(step, ApplyChild | CreateJob) or not children.is_put_off(seen, step):
+    """Why the claim or the Job could not be written just now; empty if it is tried."""
+    if not isinstance(step, ApplyChild | CreateJob | RecordMember | DeleteClaim):
         return ""
-    return seen.put_off[children.name_of(step)].why
+    return seen.put_off[children.name_of(step)].why if children.is_put_off(seen, step) else ""
 
 
 def without_quorum(seen: Observation) -> Step | None:

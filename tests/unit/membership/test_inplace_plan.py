@@ -15,6 +15,7 @@ import pytest
 from inplace_world import InPlaceWorld, chain, running
 from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
+from world_api import Volume
 from worlds import OLDER, UID, Data, body, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
@@ -1119,6 +1120,34 @@ class TestWhatIsRefused:
         assert step.reason == "RestoreRefused"
         assert "set spec.size to 5" in step.message
         assert world.record.successor is None
+
+    def test_a_smaller_size_was_asked_for_where_only_a_claim_is_in_the_way(self) -> None:
+        """Also of a cluster that was not as large, and whose size had never been more."""
+        world = running(3)
+        world.claims[6] = Volume("v-by-hand", 1, {})
+        world.ask()
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Hold)
+        assert "spec.size" not in step.message
+        assert "claims data-c-6" in step.message
+
+    def test_a_smaller_size_was_asked_for_where_restored_clusters_had_never_served(self) -> None:
+        """Nothing removes their ordinals without a quorum, whatever the size is."""
+        world = running(5)
+        for first in (5, 6):
+            world.ask(uid=f"uid-{first}")
+            world.failing = {world.record.version}
+            drive(world, idle=3)
+            assert len(world.record.retired) == first - 4
+        world.ask(uid="uid-7")
+
+        told = restoring(world.observe())
+
+        assert told is not None
+        assert (told["state"], "set spec.size" in told["message"]) == ("Held", False)
+        assert "restore into a new cluster" in told["message"]
 
     @pytest.mark.parametrize("size", [1, 3])
     def test_an_empty_dir_is_refused(self, size: int) -> None:

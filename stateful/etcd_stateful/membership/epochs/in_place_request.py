@@ -46,11 +46,20 @@ def why_not(seen: Observation) -> str:
             f"{uids}); delete those whose data is lost or not needed"
         )
     if not begun and free_ordinal(seen) >= naming.MAX_SIZE:
-        return (
-            f"it needs an ordinal that the cluster does not use, but all {naming.MAX_SIZE} are "
-            f"used: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
-        )
+        return f"it needs an ordinal that is not used, but {_why_none_is_free(seen)}"
     return ""
+
+
+def _why_none_is_free(seen: Observation) -> str:
+    used, size = f"all {naming.MAX_SIZE} are used", seen.cluster.size
+    if size > naming.MAX_SIZE - 2:
+        return f"{used}: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
+    beyond = (one for one in seen.claims if one.ordinal >= max(size, seen.replicas))
+    left = [one.name for one in beyond if _is_taken(seen, one) and seen.pod(one.ordinal) is None]
+    if left:
+        return f"{used}, also by claims {', '.join(left)}: delete those that you do not need"
+    way = "" if seen.etcd else ". Without a quorum none is removed: restore into a new cluster"
+    return f"{used}, as long as there are pods beyond spec.size{way}"
 
 
 def off_record(seen: Observation, survivor: str = "") -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.kube.store import Owner, Store
 from etcd_operator.objects import jobs, reading
+from etcd_operator.objects.termination_message import cause
 from etcd_operator.objects.trouble import last_end, podless, trouble, unstopped
 from etcd_operator.timestamps import created, seconds_since
 from etcd_stateful import naming
@@ -24,7 +25,8 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress
 from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
-from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
+from etcd_stateful.manifests.jobs import ETCDUTL
+from etcd_stateful.manifests.trial_job import FETCH
 
 log = logging.getLogger(__name__)
 
@@ -165,9 +167,9 @@ def _said(pod: Any) -> JobReport:
             return found
     if words := jobs.out_of_memory(pod):
         return JobReport(failure=Failure("OutOfMemory", words))
-    if words := jobs.message(pod, ETCDUTL):
+    if words := cause(jobs.message(pod, ETCDUTL)):
         return JobReport(
-            failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
+            failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[:400]}")
         )
     return JobReport()
 

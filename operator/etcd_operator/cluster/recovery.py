@@ -16,6 +16,7 @@ from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
+from etcd_operator.objects.termination_message import cause
 from etcd_operator.objects.trouble import (
     all_containers,
     is_crashing,
@@ -28,6 +29,7 @@ from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import volume_job
+from etcd_stateful.manifests.jobs import ETCDUTL
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
@@ -146,10 +148,12 @@ def _places(base: Observation) -> list[str]:
 
 
 def _last_words(pod: Mapping[str, Any]) -> str:
-    """The termination message of the first of the operator's own containers that failed."""
+    """The termination message of the first container but etcd's that failed. Of what etcdutl logs,
+    only its error counts."""
     for name, ended in jobs.ended(pod):
         if ended.get("exitCode") and name != naming.ETCD_CONTAINER and ended.get("message"):
-            return str(ended["message"])[:300]
+            said = str(ended["message"])
+            return (cause(said) if name == ETCDUTL else said)[:300]
     return ""
 
 

@@ -9,7 +9,7 @@ from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import reading, trouble
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.manifests.backup_job import LABEL
-from etcd_stateful.manifests.trial_job import ETCDUTL
+from etcd_stateful.manifests.jobs import ETCDUTL
 
 State = Literal["running", "complete", "failed"]
 

@@ -11,6 +11,12 @@ from etcd_stateful.manifests.common import Manifest
 TRIES: Final = 3
 """How often a failed Job's pod is retried."""
 
+ETCDUTL: Final = "etcdutl"
+"""The container in which etcdutl makes data of a backup, with the image of etcd."""
+
+NO_STACK_TRACE: Final = {"name": "GOTRACEBACK", "value": "none"}
+"""For containers of etcd and etcdutl, whose termination message a trace would fill."""
+
 _FREED = str(32 * 1024 * 1024)
 MALLOC_ENVIRONMENT: Final = (
     {"name": "MALLOC_ARENA_MAX", "value": "2"},

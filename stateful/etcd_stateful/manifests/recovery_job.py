@@ -25,7 +25,7 @@ from etcd_stateful.identity import to_hex
 from etcd_stateful.jobs.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.manifests.jobs import job_spec
+from etcd_stateful.manifests.jobs import NO_STACK_TRACE, job_spec
 from etcd_stateful.manifests.pod import (
     RESTRICTED_CONTAINER,
     STOP_SECONDS,
@@ -129,8 +129,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         "image": cluster.image,
         "restartPolicy": "Always",
         "command": ["/usr/local/bin/etcd", f"--config-file={naming.VOLUME_PATH}/{CONFIG_PATH}"],
-        # A Go stack trace would fill the termination message.
-        "env": [{"name": "GOTRACEBACK", "value": "none"}, *map(dict, cluster.pod.environment)],
+        "env": [NO_STACK_TRACE, *map(dict, cluster.pod.environment)],
         "volumeMounts": [data_mount()],
         "securityContext": RESTRICTED_CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",

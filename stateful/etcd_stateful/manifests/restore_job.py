@@ -23,7 +23,9 @@ from etcd_stateful.jobs import restore
 from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import (
+    ETCDUTL,
     MALLOC_ENVIRONMENT,
+    NO_STACK_TRACE,
     identity_labels,
     job_spec,
     store_access,
@@ -94,8 +96,9 @@ def _pod(
             _ours("fetch", [*environment, *MALLOC_ENVIRONMENT], operator_image, mounts)
             | resources(cluster),
             {
-                "name": "etcdutl",
+                "name": ETCDUTL,
                 "image": cluster.image,
+                "env": [NO_STACK_TRACE],
                 "command": restore.etcdutl(first.name, first.peer_url, record.token, _bump(record)),
                 "volumeMounts": [data_mount()],
                 "securityContext": RESTRICTED_CONTAINER,

@@ -25,11 +25,16 @@ from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import trial_run
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT, pod_failure_policy, unexpanded
+from etcd_stateful.manifests.jobs import (
+    ETCDUTL,
+    MALLOC_ENVIRONMENT,
+    NO_STACK_TRACE,
+    pod_failure_policy,
+    unexpanded,
+)
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER
 
 FETCH: Final = "fetch"
-ETCDUTL: Final = "etcdutl"
 
 _VOLUME: Final = "trial"
 _ETCD: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}}
@@ -82,6 +87,7 @@ def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list
     }
     of_etcd = {
         "image": image,
+        "env": [NO_STACK_TRACE],
         "volumeMounts": [_mount()],
         "securityContext": RESTRICTED_CONTAINER,
         "resources": dict(backup.pod.resources or _ETCD),

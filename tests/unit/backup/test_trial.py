@@ -137,6 +137,11 @@ class TestTheJob:
         assert len(urls) == 3
         assert all("://127.0.0.1:" in word for word in urls)
 
+    def test_a_stack_trace_was_given_as_the_reason_why_etcd_does_not_run(self) -> None:
+        """It filled the termination message, and the panic above it was lost."""
+        for one in self.pod()["initContainers"][1:]:
+            assert {"name": "GOTRACEBACK", "value": "none"} in one["env"]
+
     def test_it_meets_the_restricted_pod_security_level(self) -> None:
         pod = self.pod()
 
@@ -382,11 +387,14 @@ class TestThePasses:
 
     async def test_the_error_of_etcdutl_is_reported(self) -> None:
         world = await self.stored()
-        self.end(world, "Error: snapshot file integrity check failed", container="etcdutl", code=1)
+        said = "info\trestoring snapshot\nError: snapshot file integrity check failed\n"
+        self.end(world, said, container="etcdutl", code=1)
         await world.settle()
 
         assert world.condition()["reason"] == "VerificationFailed"
-        assert "integrity check failed" in world.condition()["message"]
+        assert world.condition()["message"] == (
+            "etcdutl does not restore it: Error: snapshot file integrity check failed"
+        )
 
     async def test_an_etcdutl_without_memory_was_reported_as_a_bad_backup(self) -> None:
         world = await self.stored()

@@ -359,6 +359,21 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.trouble == "refused: the log is of another"
 
+    @pytest.mark.parametrize("failure", ["Error: no space left on device", "panic: no database"])
+    async def test_what_etcdutl_had_begun_with_was_given_as_its_failure(
+        self, kube: FakeKube, failure: str
+    ) -> None:
+        begins = f"2026-01-02T03:04:05Z\tinfo\trestoring snapshot\t{{{'x' * 300}}}"
+        ended = {"exitCode": 1, "message": f"{begins}\n{failure}\n"}
+        self.made(kube, conditions=[{"type": "Failed", "status": "True"}])
+        statuses = [{"name": "etcdutl", "state": {"terminated": ended}}]
+        self.pod(kube, phase="Failed", initContainerStatuses=statuses)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == failure
+
     @pytest.mark.parametrize(
         ("container", "message"), [("fetch", ""), ("etcdutl", '{"msg":"restoring snapshot"}')]
     )

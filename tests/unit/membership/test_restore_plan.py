@@ -444,6 +444,7 @@ class TestTheManifests:
         assert "--mark-compacted" in etcdutl["command"]
         assert "--bump-revision=1000000000" in etcdutl["command"]
         assert "--name=c-0" in etcdutl["command"]
+        assert {"name": "GOTRACEBACK", "value": "none"} in etcdutl["env"]
 
 
 class TestRevisionsOfARepeatedRestore:

@@ -30,8 +30,14 @@ ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
     "headless-selector": (SERVICES, "etcd", {"spec": {"selector": {"app": "other"}}}),
     "headless-label": (SERVICES, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
     "client-selector": (SERVICES, "etcd-client", {"spec": {"selector": {INSTANCE: "other"}}}),
+    "client-port": (
+        SERVICES,
+        "etcd-client",
+        {"spec": {"ports": [{"name": "client", "port": 443}]}},
+    ),
     "client-label": (SERVICES, "etcd-client", {"metadata": {"labels": {INSTANCE: "other"}}}),
     "budget-least": (BUDGETS, "etcd", {"spec": {"minAvailable": 0}}),
+    "budget-turned": (BUDGETS, "etcd", {"spec": {"minAvailable": None, "maxUnavailable": 1}}),
     "budget-label": (BUDGETS, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
     "policy-pods": (POLICIES, "etcd", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}),
     "policy-rules": (POLICIES, "etcd", {"spec": {"ingress": [{}]}}),
@@ -40,6 +46,11 @@ ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
         STATEFUL_SETS,
         "etcd",
         {"spec": {"updateStrategy": {"type": "RollingUpdate"}}},
+    ),
+    "stateful-set-canary": (
+        STATEFUL_SETS,
+        "etcd",
+        {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}},
     ),
     "template-grace": (
         STATEFUL_SETS,

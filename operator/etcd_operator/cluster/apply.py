@@ -42,6 +42,7 @@ from etcd_operator.step_result import Done, Outdated, StepResult, TicketRefused,
 from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.exclusive import correction
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
@@ -188,6 +189,10 @@ class Applier:
         if live is not None:
             metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
+            if patch := correction(live, manifest):
+                patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
+                words = f"changed {step.kind} {step.name}"
+                return await self._patch(cluster, resource, step.name, patch, words)
         try:
             self._finder.take(resource, await self._kube.apply(resource, manifest))
         except Conflict as error:

@@ -18,6 +18,7 @@ def headless_service(cluster: EtcdCluster) -> Manifest:
         "kind": "Service",
         "metadata": metadata(cluster, naming.headless_service(cluster.name)),
         "spec": {
+            "type": "ClusterIP",
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": naming.selector(cluster.name),

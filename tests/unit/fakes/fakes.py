@@ -16,7 +16,7 @@ from typing import Any
 
 from copied import copied
 from fake_accounts import FakeAccounts
-from fixed import fixed
+from fixed import applied_ports, excluded, fixed
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.apply import Applier
@@ -27,6 +27,7 @@ from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_CLUSTERS,
     PODS,
+    SERVICES,
     STATEFUL_SETS,
     Conflict,
     Json,
@@ -156,6 +157,10 @@ class FakeKube:
             made = {**(known or {}), "status": copied(manifest["status"])}
         else:
             made = _merged(known or {}, manifest)
+            if resource == SERVICES:
+                made["spec"]["ports"] = applied_ports(known, manifest)
+            if words := excluded(made.get("spec") or {}):
+                raise Rejected(words, status=422)
             if resource == STATEFUL_SETS and known and fixed(made) != fixed(known):
                 raise Rejected("spec: Forbidden: updates to statefulset spec", status=422)
         made["metadata"].setdefault("uid", f"uid-{next(self._uids)}")

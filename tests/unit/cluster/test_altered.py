@@ -1,0 +1,55 @@
+"""Objects that somebody has given a field that the API server refuses beside one of ours."""
+
+from __future__ import annotations
+
+import pytest
+from reconcile_bench import Bench
+
+from etcd_operator.kube.api import DISRUPTION_BUDGETS, SERVICES, STATEFUL_SETS
+
+CANARY = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+EXTERNAL = {"type": "ExternalName", "externalName": "elsewhere.example.com", "clusterIP": None}
+
+
+@pytest.fixture
+async def settled():
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    bench.forget()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "altered"),
+    [
+        pytest.param(STATEFUL_SETS, "a", CANARY, id="update-strategy"),
+        pytest.param(
+            DISRUPTION_BUDGETS, "a", {"minAvailable": None, "maxUnavailable": 1}, id="budget"
+        ),
+        pytest.param(SERVICES, "a-client", {"ports": [{"name": "client", "port": 443}]}, id="port"),
+        pytest.param(SERVICES, "a-client", {"ports": [{"port": 443}]}, id="unnamed"),
+        pytest.param(SERVICES, "a", EXTERNAL, id="headless"),
+    ],
+)
+async def test_a_field_that_excludes_one_of_ours_could_never_be_taken_back(
+    settled, resource, name, altered
+):
+    before = settled.kube.live(resource, name)["spec"]
+    await settled.kube.merge_patch(resource, "default", name, {"spec": altered})
+
+    await settled.run()
+
+    assert before.items() <= settled.kube.live(resource, name)["spec"].items()
+    assert "StepFailed" not in settled.events.reasons()
+
+
+async def test_a_port_that_was_added_beside_ours_stays(settled):
+    ports = settled.kube.live(SERVICES, "a-client")["spec"]["ports"]
+    added = {"name": "other", "port": 8443}
+    taken = [{"name": "client", "port": 443}, added]
+    await settled.kube.merge_patch(SERVICES, "default", "a-client", {"spec": {"ports": taken}})
+
+    await settled.run()
+
+    assert settled.kube.live(SERVICES, "a-client")["spec"]["ports"] == [added, *ports]

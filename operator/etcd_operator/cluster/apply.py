@@ -223,6 +223,8 @@ class Applier:
             "metadata": {
                 "uid": step.uid,
                 "resourceVersion": step.resource_version,
+                # The watch selects by these, and somebody may have made the claim beforehand.
+                "labels": naming.labels(cluster.name),
                 # A record without a peer scheme means `http`, so a scheme on the object is removed.
                 "annotations": {naming.PEER_SCHEME: None} | member_annotations(step.record),
             }

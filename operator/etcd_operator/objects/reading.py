@@ -153,7 +153,6 @@ def claim(cluster: str, raw: Object) -> Claim | None:
         damage=damage,
         deleting="deletionTimestamp" in metadata,
         phase=(raw.get("status") or {}).get("phase") or "Pending",
-        labelled=naming.selector(cluster).items() <= labels_of(raw).items(),
         requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
         raised=str(notes.get(naming.STORAGE, "")),
         capacity=_storage((raw.get("status") or {}).get("capacity")),

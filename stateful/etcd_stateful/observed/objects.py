@@ -41,7 +41,6 @@ class Claim:
     """Why its record cannot be read; empty if it can."""
     deleting: bool = False
     phase: str = "Bound"
-    labelled: bool = True
     requested: str = ""
     """The requested size, a quantity such as `8Gi`."""
     capacity: str = ""

@@ -321,6 +321,16 @@ class TestRecord:
         assert after["metadata"]["annotations"]["theirs"] == "kept"
         assert world.store.get(CLAIMS, "default", "data-a-0") == after
 
+    async def test_a_claim_that_was_made_beforehand_was_never_watched(self, world):
+        """It was read in each pass, and stayed with its data when its member had been removed."""
+        claim = world.put_claim(labels={"for": "a local volume"})
+
+        assert isinstance(await world.apply(self.step(claim)), Done)
+
+        watched = world.store.of_cluster(CLAIMS, "default", "a")
+        assert [one["metadata"]["name"] for one in watched] == ["data-a-0"]
+        assert watched[0]["metadata"]["labels"]["for"] == "a local volume"
+
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
     async def test_is_not_written_on_another_claim_or_a_changed_one(self, world, other):
         claim = world.put_claim()

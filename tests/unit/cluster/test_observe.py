@@ -240,7 +240,7 @@ class TestNames:
             CLAIMS, {"metadata": {"name": "data-a-2", "namespace": "default"}, "status": {}}
         )
         seen = await world.seen()
-        assert [(claim.name, claim.labelled) for claim in seen.claims] == [("data-a-2", False)]
+        assert [claim.name for claim in seen.claims] == ["data-a-2"]
 
     async def test_a_claim_that_lost_our_label_is_found_behind_its_pod(self, settled):
         """Its absence would be taken for the loss of a member."""
@@ -249,11 +249,7 @@ class TestNames:
         settled.kube.put(CLAIMS, raw)
         assert settled.store.get(CLAIMS, "default", "data-a-1") is None
         seen = await settled.seen()
-        assert [(claim.name, claim.labelled) for claim in seen.claims] == [
-            ("data-a-0", True),
-            ("data-a-1", False),
-            ("data-a-2", True),
-        ]
+        assert [claim.name for claim in seen.claims] == ["data-a-0", "data-a-1", "data-a-2"]
         assert seen.claim(1).record is not None
 
     async def test_a_claim_is_looked_for_behind_pods_beyond_the_size(self, settled):
@@ -446,7 +442,7 @@ class TestConfirmed:
             {**raw, "metadata": {**raw["metadata"], "labels": {}}, "status": {"phase": "Lost"}},
         )
         claim = (await self.see(settled)).seen.observation.claim(1)
-        assert (claim.phase, claim.labelled) == ("Lost", False)
+        assert claim.phase == "Lost"
         assert claim.resource_version == newer["metadata"]["resourceVersion"]
 
     async def test_a_claim_that_the_store_never_saw_is_found(self, settled):

@@ -408,7 +408,7 @@ class TestClaim:
         raw = claim(annotations=member_annotations(RECORD))
         seen = reading.claim("a", raw)
         assert (seen.ordinal, seen.record, seen.cluster_uid) == (1, RECORD, "uid-a")
-        assert (seen.phase, seen.deleting, seen.labelled, seen.damage) == ("Bound", False, True, "")
+        assert (seen.phase, seen.deleting, seen.damage) == ("Bound", False, "")
 
     def test_a_claim_of_a_cluster_that_never_had_a_ticket_has_no_record(self):
         seen = reading.claim("a", claim(annotations={naming.CLUSTER_UID: "uid-old"}))
@@ -430,10 +430,6 @@ class TestClaim:
     @pytest.mark.parametrize("name", ["a-1", "data-a", "data-b-1", "data-a-1x", "data-a-01"])
     def test_a_claim_with_another_name_is_not_ours(self, name):
         assert reading.claim("a", claim(name)) is None
-
-    def test_a_claim_without_our_labels_is_recognised(self):
-        assert not reading.claim("a", claim(labels={"app": "etcd"})).labelled
-        assert not reading.claim("a", claim(labels=None)).labelled
 
 
 class TestSecret:

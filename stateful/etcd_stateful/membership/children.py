@@ -234,13 +234,14 @@ def in_words(seen: Observation) -> str:
 
 def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:
     """Whether members can do with the live StatefulSet in place of this one: it has no more
-    replicas, and the same version, epoch, links and trusted authorities."""
+    replicas, some if it should, and the same version, epoch, links and trusted authorities."""
     live = seen.stateful_set
-    if live is None or not is_latched(seen) or version_of(live) != version_of(manifest):
+    if live is None or version_of(live) != version_of(manifest):
         return False
     has, to_be = live["spec"]["template"]["spec"], manifest["spec"]["template"]["spec"]
     same = all(tell(has) == tell(to_be) for tell in (epoch_in, levels_in, trust_in))
-    return same and 0 < seen.replicas <= manifest["spec"]["replicas"]
+    wanted = manifest["spec"]["replicas"]
+    return same and min(1, wanted) <= seen.replicas <= wanted
 
 
 def _stateful_set(seen: Observation) -> Manifest:

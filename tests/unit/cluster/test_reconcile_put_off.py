@@ -306,7 +306,21 @@ class TestUndone:
         assert settled.kube.live(NETWORK_POLICIES, "a")["spec"]["ingress"]
         assert settled.kube.live(PODS, "a-0")
 
+    async def test_a_cluster_whose_stateful_set_a_webhook_rewrites_never_formed(self, bench):
+        self._install(bench)
+        await live(bench, 60)
+
+        assert bench.status["readyMembers"] == 3
+        assert bench.status["phase"] == "Running"
+        assert "undoes" in bench.condition("Progressing")["message"]
+
     async def _with_a_webhook(self, bench):
+        self._install(bench)
+        found = bench.kube.live(STATEFUL_SETS, "a")
+        bench.kube.put(STATEFUL_SETS, _mirrored(found))
+        await live(bench, 5)
+
+    def _install(self, bench):
         real = bench.kube.apply
 
         async def apply(resource, manifest, *, status=False):
@@ -315,9 +329,6 @@ class TestUndone:
             return await real(resource, manifest, status=status)
 
         bench.kube.apply = apply
-        found = bench.kube.live(STATEFUL_SETS, "a")
-        bench.kube.put(STATEFUL_SETS, _mirrored(found))
-        await live(bench, 5)
 
 
 def _mirrored(stateful_set):

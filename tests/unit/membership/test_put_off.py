@@ -68,6 +68,26 @@ class Refusals:
             self._off[step.kind, step.name] = PutOff(step.manifest, f"{step.kind} is refused")
 
 
+class Webhook(Refusals):
+    """A webhook that changes these kinds at each write."""
+
+    _made: PutOff | None = None
+
+    def __init__(self, world: World, *kinds: str) -> None:
+        super().__init__(world, *kinds)
+        self._world = world
+
+    def apply(self, step: Step) -> None:
+        if not isinstance(step, ApplyChild) or step.kind not in self.kinds:
+            self._apply(step)
+        elif self._made and self._made.is_of(step.manifest):
+            super().apply(step)
+        else:
+            self._apply(step)
+            self._made = PutOff(step.manifest, "")
+            edited(self._world, step.kind)
+
+
 class Starved(Exception):
     """Nothing else is done before this write succeeds."""
 
@@ -138,6 +158,17 @@ def test_a_job_before_which_no_pod_may_run_is_waited_for(begin: Any) -> None:
         world.apply(step) if is_write(step) else world.turn()
 
     assert not children.may_wait(world.observe(), step)
+
+
+@pytest.mark.parametrize("begin", [World, born, asked_for_a_recovery])
+def test_a_webhook_kept_a_cluster_from_being_formed_restored_or_recovered(begin: Any) -> None:
+    world = begin()
+    Webhook(world, STATEFUL_SET)
+
+    assert drive(world) == Settled()
+
+    assert world.record.latched
+    assert (world.record.survivor, world.record.restoring) == ("", False)
 
 
 def test_a_missing_stateful_set_is_waited_for() -> None:

@@ -174,7 +174,8 @@ def may_wait(seen: Observation, step: Step) -> bool:
     kind, name = name_of(step)
     if kind in _FOR_RESTORES:
         return is_latched(seen) and not recorded(seen).survivor
-    return _is_like(seen, step.manifest) if kind == "StatefulSet" else is_optional(seen, kind, name)
+    does = _is_like if kind == "StatefulSet" else _names_pods
+    return is_optional(seen, kind, name) or does(seen, step.manifest)
 
 
 def _is_before_ticket(seen: Observation, step: RecordMember) -> bool:
@@ -242,6 +243,12 @@ def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:
     same = all(tell(has) == tell(to_be) for tell in (epoch_in, levels_in, trust_in))
     wanted = manifest["spec"]["replicas"]
     return same and min(1, wanted) <= seen.replicas <= wanted
+
+
+def _names_pods(seen: Observation, manifest: Mapping[str, Any]) -> bool:
+    """Whether it is the headless Service, and the live one differs in metadata alone."""
+    live = seen.headless_service if manifest["kind"] == "Service" else None
+    return live is not None and drift(live["spec"], manifest["spec"]) is None
 
 
 def _stateful_set(seen: Observation) -> Manifest:

@@ -314,6 +314,22 @@ class TestUndone:
         assert bench.status["phase"] == "Running"
         assert "undoes" in bench.condition("Progressing")["message"]
 
+    async def test_a_policy_for_labels_kept_every_cluster_from_forming(self, bench):
+        real = bench.kube.apply
+
+        async def apply(resource, manifest, *, status=False):
+            if not status:
+                labels = manifest["metadata"]["labels"] | {"app.kubernetes.io/part-of": "team"}
+                manifest = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+            return await real(resource, manifest, status=status)
+
+        bench.kube.apply = apply
+        await live(bench, 90)
+
+        assert bench.status["readyMembers"] == 3
+        assert bench.status["phase"] == "Running"
+        assert "undoes" in bench.condition("Progressing")["message"]
+
     async def _with_a_webhook(self, bench):
         self._install(bench)
         found = bench.kube.live(STATEFUL_SETS, "a")

@@ -20,21 +20,29 @@ _FACTORS: Final[dict[str | None, Decimal]] = {
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("MGTPE", start=2)},
 }
 
-
 _DIGITS: Final = Context(prec=100)
 """Enough for every value of the form above."""
+
+PLACES: Final = 9
+"""How many decimal places the API server keeps."""
 
 
 def parse_quantity(text: str) -> Decimal | None:
     """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None for other text.
 
-    As in Kubernetes, a value with more than nine decimal places is rounded away from zero.
+    As in Kubernetes, a value with more than PLACES decimal places is rounded away from zero.
     """
     match = _FORM.fullmatch(text)
     if match is None:
         return None
     value = _DIGITS.multiply(Decimal(match[1] + (match[3] or "")), _FACTORS[match[2]])
-    rounded = value.scaleb(9, _DIGITS).to_integral_value(ROUND_UP, _DIGITS).scaleb(-9, _DIGITS)
+    return _rounded(value, PLACES)
+
+
+def _rounded(value: Decimal, places: int) -> Decimal:
+    """The value, away from zero where it has more decimal places."""
+    moved = value.scaleb(places, _DIGITS).to_integral_value(ROUND_UP, _DIGITS)
+    rounded = moved.scaleb(-places, _DIGITS)
     return value if rounded == value else rounded
 
 
@@ -44,10 +52,12 @@ def is_less(left: str, right: str) -> bool:
     return one is not None and other is not None and one < other
 
 
-def same_quantity(left: object, right: object) -> bool:
-    """Whether both are the same value, however it is written: the API server stores `1000m` as
-    `1`."""
+def same_quantity(left: object, right: object, places: int = PLACES) -> bool:
+    """Whether both are the same value once rounded to so many decimal places, however it is
+    written: the API server stores `1000m` as `1`."""
     if not isinstance(left, str | int) or not isinstance(right, str | int):
         return False
     one, other = parse_quantity(str(left)), parse_quantity(str(right))
-    return one is not None and one == other
+    if one is None or other is None:
+        return False
+    return _rounded(one, places) == _rounded(other, places)

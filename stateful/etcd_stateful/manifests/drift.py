@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from etcd_stateful.api.quantity import same_quantity
+from etcd_stateful.api.quantity import PLACES, same_quantity
 
 _MERGE_KEYS: Final = ("uid", "mountPath", "name", "containerPort", "port", "topologyKey", "key")
 """The keys that Kubernetes' schemas identify elements of lists by. The first that fits is used."""
 
-_QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit", "divisor"})
+_QUANTITIES: Final = {"requests": 3, "limits": 3, "sizeLimit": PLACES, "divisor": PLACES}
+"""To how many decimal places the API server rounds them up (`SetDefaults_ResourceList`)."""
 
 _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps of strings in which an additional entry changes the meaning of the whole."""
@@ -37,25 +38,25 @@ def drift(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
     return _of_object(live, manifest, "")
 
 
-def _of_value(live: Any, wanted: Any, path: str, *, quantity: bool) -> str | None:
+def _of_value(live: Any, wanted: Any, path: str, places: int = 0) -> str | None:
+    """`places`: of a quantity, and of what is in an object of them; 0 for anything else."""
     if live == wanted:
         return None  # the usual case, and the fastest
     if isinstance(wanted, Mapping):
         found = live if isinstance(live, Mapping) else {}
-        return _of_object(found, wanted, path, quantity=quantity)
+        return _of_object(found, wanted, path, places)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return _of_list(live if isinstance(live, list) else [], wanted, path)
     if live is None and wanted in ("", None):
         return None  # the API server drops empty strings, but keeps zero and false
-    return None if quantity and same_quantity(live, wanted) else path
+    return None if places and same_quantity(live, wanted, places) else path
 
 
 def _of_object(
-    live: Mapping[str, Any], wanted: Mapping[str, Any], path: str, *, quantity: bool = False
+    live: Mapping[str, Any], wanted: Mapping[str, Any], path: str, places: int = 0
 ) -> str | None:
     for key, value in wanted.items():
         inner = f"{path}.{key}" if path else str(key)
-        measured = quantity or key in _QUANTITIES
         if _is_moot(key, value, live):
             continue
         if key in _EXACT:
@@ -66,7 +67,7 @@ def _of_object(
             return inner
         if key in _TEXTS and (missing := _missing(live.get(key), value)):
             return f"{inner}.{missing}"
-        if found := _of_value(live.get(key), value, inner, quantity=measured):
+        if found := _of_value(live.get(key), value, inner, places or _QUANTITIES.get(key, 0)):
             return found
     return None
 
@@ -111,7 +112,7 @@ def _in_order(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | No
     if len(live) != len(wanted):
         return path
     pairs = enumerate(zip(live, wanted, strict=True))
-    found = (_of_value(one, item, f"{path}[{at}]", quantity=False) for at, (one, item) in pairs)
+    found = (_of_value(one, item, f"{path}[{at}]") for at, (one, item) in pairs)
     return next((where for where in found if where), None)
 
 

@@ -87,6 +87,13 @@ async def test_every_field_of_the_objects_of_a_cluster_is_known_to_the_api_serve
     check([*rendered(cluster), *others, *jobs(cluster)], namespace)
 
 
+async def test_quantities_that_the_api_server_rounds_are_no_drift(namespace: str) -> None:
+    amounts = {"cpu": "0.0625"}
+    cluster = parse_cluster(body(3, pod={"resources": {"requests": amounts, "limits": amounts}}))
+
+    check(rendered(cluster), namespace)
+
+
 async def test_every_field_of_a_network_policy_for_clients_is_known_to_the_api_server(
     namespace: str,
 ) -> None:

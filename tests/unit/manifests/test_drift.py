@@ -263,12 +263,19 @@ def test_a_toleration_with_an_empty_key_was_written_for_good() -> None:
         assert drift(live, manifest) == "spec.template.spec.tolerations[0].operator"
 
 
-def test_a_third_of_a_cpu_was_written_for_good() -> None:
-    """The API server rounds it up to nine decimal places."""
-    third = {"limits": {"cpu": "0.3333333333333333"}}
+@pytest.mark.parametrize(
+    ("given", "stored"), [("0.3333333333333333", "334m"), ("0.0625", "63m"), ("1u", "1m")]
+)
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+def test_a_third_of_a_cpu_was_written_for_good(kind: str, given: str, stored: str) -> None:
+    """The API server rounds it up to thousandths."""
+    assert drift({kind: {"cpu": stored}}, {kind: {"cpu": given}}) is None
+    assert drift({kind: {"cpu": "65m"}}, {kind: {"cpu": given}}) == f"{kind}.cpu"
 
-    assert drift({"limits": {"cpu": "333333334n"}}, third) is None
-    assert drift({"limits": {"cpu": "333333333n"}}, third) == "limits.cpu"
+
+def test_the_size_of_an_empty_dir_is_not_rounded_as_much() -> None:
+    assert drift({"sizeLimit": "357913941297541940n"}, {"sizeLimit": "0.3333333333Gi"}) is None
+    assert drift({"sizeLimit": "357913942"}, {"sizeLimit": "0.3333333333Gi"}) == "sizeLimit"
 
 
 @pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])

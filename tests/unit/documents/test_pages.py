@@ -79,6 +79,15 @@ def test_the_change_log_said_some_things_twice() -> None:
     assert [one for one in begins if begins.count(one) > 1] == []
 
 
+def test_the_change_log_had_ends_of_sentences_without_their_beginnings() -> None:
+    """As merges left it: the last line of an entry once more, in the middle of another one."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    begins = [line[:30] for line in text.splitlines() if len(line) >= 30]
+
+    assert re.findall(r"\.\n  [a-z].*", text) == []
+    assert [one for one in begins if begins.count(one) > 1] == []
+
+
 def manifests() -> Iterator[Any]:
     """The manifests in the examples, and the complete ones in the documentation."""
     for path in EXAMPLES:

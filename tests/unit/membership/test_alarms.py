@@ -445,3 +445,22 @@ class TestDisarm:
 
         assert drive(world) == Settled()
         assert labels(world.history) == ["DisarmAlarm", "DisarmAlarm"]
+
+
+def test_a_learner_that_could_not_vote_held_up_the_end_of_the_tie() -> None:
+    """A lost member counted among the voters, so that two of four agreed. It was not removed before
+    the learner had a vote or was ten minutes old, and nobody was served meanwhile."""
+    world = formed(3)
+    world.edit(size=5)
+    until(world, "promote c-4")
+    seats = {world.seat(one): one for one in world.etcd.voters}
+    world.empty(0)
+    world.turn()
+    world.etcd.differing = {seats[1]: 7}
+    world.etcd.alarms = [Alarm("CORRUPT", seats[0])]
+
+    assert drive(world) == Settled()
+
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == 5
+    assert seats[1] not in world.etcd.members

@@ -32,7 +32,8 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return None
     if seat.ordinal >= seen.cluster.size:
         return changes.remove(seen, seat, f"spec.size is {seen.cluster.size}")
-    if why := why_lost(seen, seat) or _why_suspect(seen) or _why_accused(seen, seat):
+    suspect = _why_suspect(seen) or _why_accused(seen, seat) or _why_tied(seen)
+    if why := why_lost(seen, seat) or suspect:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
@@ -107,6 +108,15 @@ def _why_accused(seen: Observation, seat: Seat) -> str:
     if not accused & (own | alone):
         return ""
     return "etcd has raised the alarm CORRUPT, and its data may be what differs"
+
+
+def _why_tied(seen: Observation) -> str:
+    """Why the learner, which may not vote while no majority has the same data, is removed: there is
+    one without the lost voters, which are removed next."""
+    lost = replace.removable(seen)
+    if not alarms.is_undecided(seen) or alarms.is_undecided(seen, without=len(lost)):
+        return ""
+    return f"it may not vote before most members have the same data, and {_who_waits(seen)}"
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:

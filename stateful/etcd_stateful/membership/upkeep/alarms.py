@@ -71,13 +71,17 @@ def _uncompared(seen: Observation) -> list[roster.Seat]:
     return unknown if len(voters) > 1 else []
 
 
-def is_undecided(seen: Observation) -> bool:
+def is_undecided(seen: Observation, *, without: int = 0) -> bool:
     """Whether CORRUPT is raised, and no majority of the voters is known to have the same data.
     Nobody may join or leave the voters then, or the size alone would decide which data is kept: a
-    new member has a copy of the leader's."""
-    voters = roster.voters(seen)
+    new member has a copy of the leader's.
+
+    Args:
+        without: so many voters without a hash are left out, as if they were removed.
+    """
+    voters = len(roster.voters(seen)) - without
     most = max(Counter(_hashes(seen)).values(), default=0)
-    return seen.is_corrupt and len(voters) > 1 and most < roster.quorum(len(voters))
+    return seen.is_corrupt and voters > 1 and most < roster.quorum(voters)
 
 
 def undecided(seen: Observation) -> Step | None:

@@ -58,6 +58,18 @@ class TestPromoted:
 
         assert step == Wait("learner c-3 to catch up", soon=True)
 
+    def test_an_edit_never_reached_a_learner_that_could_not_catch_up(self) -> None:
+        """It may need the edit for that. Its pod was left alone, as it answers."""
+        world = joining()
+        world.edit(pod={"labels": {"a": "b"}})
+        world.apply(decide(world.observe()))
+        world.turn()
+        seen = with_status(world.observe(), 3, applied_index=50)
+
+        assert decide(seen) == Wait("learner c-3 to catch up", soon=True)
+        assert labels([decide(with_pod(seen, 3, age=601.0))]) == ["restart c-3"]
+        assert not is_write(decide(with_pod(seen, 3, age=601.0, revision="")))
+
     def test_not_only_because_the_leader_says_so(self, ready: Observation) -> None:
         """etcd promotes a dead learner, by the progress that the leader last heard of."""
         assert decide(without_status(ready, 3)) == Wait("learner c-3 to start", soon=True)

@@ -271,6 +271,27 @@ class TestOrder:
 
         assert not is_write(step) or labels([step]) == [f"restart c-{follower}"]
 
+    def test_an_edit_never_reached_a_member_that_was_too_slow_to_answer(self) -> None:
+        """It may need the edit for that, as if it has too little CPU. Its probes have five seconds,
+        the operator's questions one."""
+        slow = without_status(edited(3).observe(), 1)
+        assert labels([decide(slow)]) == ["restart c-1"]
+
+        assert decide(with_pod(slow, 1, revision="")) == Wait("etcd in c-1 to answer", soon=True)
+        assert decide(with_pod(slow, 0, ready=False)) == Wait("pod c-0 to become ready")
+        assert decide(without_status(slow, 2)) == Wait("etcd in c-1, c-2 to answer", soon=True)
+
+    def test_the_only_data_of_a_slow_member_stays(self) -> None:
+        world = formed(2, pod={"emptyDir": {}})
+        world.edit(pod={"emptyDir": {}} | {"labels": {"a": "b"}})
+        world.apply(decide(world.observe()))
+        world.turn()
+
+        step = decide(without_status(world.observe(), 1))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestartNeedsMembers"
+
     GATE = "containers with unready status: [proxy]"
 
     def test_an_edit_did_not_reach_pods_that_an_added_container_kept_from_being_ready(self) -> None:

@@ -11,8 +11,7 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.members import budget, changes, replace
 from etcd_stateful.membership.members.loss import is_outvoted, why_lost
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.rolling import version_first
-from etcd_stateful.membership.rolling.roll import CRASH_SECONDS
+from etcd_stateful.membership.rolling import roll, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
 from etcd_stateful.membership.upkeep import alarms
@@ -42,6 +41,18 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return _promote(seen, seat.name, seat.member)
     why = _why_too_slow(seen, seat)
     return changes.remove(seen, seat, why) if why else None
+
+
+def restart_slow(seen: Observation) -> Step | None:
+    """Restarts an outdated pod whose learner has not caught up for long: it may need the edit for
+    that. Not with an emptyDir, where it would have to begin anew."""
+    seat = roster.learner(seen)
+    if seat is None or seat.pod is None or seat.pod.age < STUCK_SECONDS or not seat.durable:
+        return None
+    slow = seat.answers and not roster.has_caught_up(seen, seat)
+    if not slow or not roll.may_cure(seen, seat):
+        return None
+    return roll.restart(seat.pod, "it has not caught up, and its template is outdated")
 
 
 def in_flight(seen: Observation) -> Step | None:
@@ -124,7 +135,8 @@ def _why_hopeless(seen: Observation, seat: Seat) -> str:
     pod = seat.pod
     if not _has_started(pod) and (waits := _who_waits(seen)):
         return f"it has not started, and {waits}"
-    return "etcd keeps failing in it" if pod and pod.crashing and pod.age > CRASH_SECONDS else ""
+    fails = pod and pod.crashing and pod.age > roll.CRASH_SECONDS
+    return "etcd keeps failing in it" if fails else ""
 
 
 def _why_too_slow(seen: Observation, seat: Seat) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch
+from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch, running_version
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import retries, rollback, version_first
@@ -62,7 +62,7 @@ def restart_unready(seen: Observation) -> Step | None:
             continue  # it may be silent only for a moment
         keeps = seat.durable or not pod.etcd_started
         if _may_go(seat, pod) and (keeps or _is_dispensable(seen, seat, pod)):
-            return _restart(pod, "it does not serve, and its template is outdated")
+            return restart(pod, "it does not serve, and its template is outdated")
     return None
 
 
@@ -121,15 +121,36 @@ def may_be_cured(seen: Observation, seat: Seat) -> bool:
 
 def next_pod(seen: Observation) -> Step | None:
     """Restarts the next outdated pod. Asked when all members serve."""
-    outdated = [
-        seat
-        for seat in roster.voters(seen)
-        if seat.pod and _is_outdated(seen, seat.pod) and _may_go(seat, seat.pod)
-    ]
+    outdated = [seat for seat in roster.voters(seen) if _is_due(seen, seat)]
     if seen.etcd is None or not outdated:
         return None
     first = max(outdated, key=lambda one: (not one.leads, may_be_cured(seen, one), one.ordinal))
     return _in_turn(seen, first)
+
+
+def silent_pod(seen: Observation) -> Step | None:
+    """Restarts an outdated pod that is Ready, but whose etcd does not answer the operator, while
+    all others serve. It may need the edit for that, as if it has too little CPU: probes have longer
+    than the operator waits. If it leads, etcd itself hands over as it stops."""
+    away = [seat for seat in roster.voters(seen) if not seat.serves]
+    ready = all(seat.pod and seat.pod.takes_traffic for seat in roster.voters(seen))
+    if seen.etcd is None or len(away) != 1 or not ready:
+        return None
+    [seat] = away
+    return _in_turn(seen, seat) if seat.status is None and may_cure(seen, seat) else None
+
+
+def may_cure(seen: Observation, seat: Seat) -> bool:
+    """Whether a restart is due that may cure a slow member. Not one that changes its minor: for
+    that, the format of its data has to be known."""
+    made = seat.pod.made_for if seat.pod else None
+    same = made is not None and minor_of(made) == minor_of(running_version(seen))
+    return same and _is_due(seen, seat)
+
+
+def _is_due(seen: Observation, seat: Seat) -> bool:
+    """Whether the pod of this seat is outdated, and may be restarted."""
+    return bool(seat.pod and _is_outdated(seen, seat.pod) and _may_go(seat, seat.pod))
 
 
 def _in_turn(seen: Observation, seat: Seat) -> Step | None:
@@ -147,7 +168,7 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
         return step
     outage = "; with fewer than three members, clients are not served meanwhile" if few else ""
-    return _restart(seat.pod, f"its template is outdated{outage}") if seat.pod else None
+    return restart(seat.pod, f"its template is outdated{outage}") if seat.pod else None
 
 
 def recreate_crashing(seen: Observation) -> Step | None:
@@ -159,7 +180,7 @@ def recreate_crashing(seen: Observation) -> Step | None:
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
         if meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod):
-            return _restart(pod, "etcd keeps failing in it")
+            return restart(pod, "etcd keeps failing in it")
     return None
 
 
@@ -213,5 +234,5 @@ def _may_go(seat: Seat, pod: Pod) -> bool:
     return not pod.deleting and not (seat.claim and seat.claim.deleting)
 
 
-def _restart(pod: Pod, why: str) -> DeletePod:
+def restart(pod: Pod, why: str) -> DeletePod:
     return DeletePod.of(pod, f"pod {pod.name} is restarted: {why}")

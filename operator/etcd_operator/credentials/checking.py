@@ -45,10 +45,10 @@ from etcd_stateful.observed.certificates import Stage
 MANY_NAMES = 3
 """How many of the missing names a message lists."""
 
-
 SMALLEST_RSA = 1024
 LARGEST_RSA = 4096
 KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} to {LARGEST_RSA} bits"
+SERVERS = "take ECDSA P-256 or P-384, or RSA"
 
 # A check runs in the event loop and would hold up every cluster. So anything that could take long
 # is refused before: signatures are compared for each certificate of a chain with each authority,
@@ -157,6 +157,7 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
         check_constraints(name, one, leaf)
         _check_usages(need, name, one)
     _check_usages(need, need.files.certificate, leaf)
+    _check_signs(need, leaf)
     _check_names(need, leaf)
     found = Examined(
         certificate=_validity(need.files.certificate, leaf),
@@ -241,6 +242,8 @@ def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Cert
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
     if not _is_of_a_kind_for_tls(key):
         raise Unusable(f"{name} is of a kind that etcd cannot use; take {KINDS}")
+    if need.role == "server" and not _is_of_a_kind_for_grpc(key):
+        raise Unusable(f"{name} is of a kind with which the operator could not connect; {SERVERS}")
 
 
 def _check_size(name: str, pem: bytes) -> None:
@@ -273,6 +276,13 @@ def _is_of_a_kind_for_tls(key: object) -> bool:
             return isinstance(key, ed25519.Ed25519PrivateKey)
 
 
+def _is_of_a_kind_for_grpc(key: object) -> bool:
+    """Whether gRPC's TLS connects to a server with such a key: it offers no other kinds."""
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
+    return isinstance(key, rsa.RSAPrivateKey)
+
+
 def _public(key: object) -> bytes:
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     encoded: bytes = key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
@@ -295,6 +305,24 @@ def _check_usages(need: CertificateSpec, name: str, certificate: x509.Certificat
     ):
         if wanted and oid not in found:
             raise Unusable(f"{name} lacks the extended key usage {words}")
+
+
+def _check_signs(need: CertificateSpec, leaf: x509.Certificate) -> None:
+    """gRPC's TLS, and so the operator, neither connects to a server whose certificate may not sign
+    nor presents one with an ECDSA key. Go's TLS does not look at this."""
+    if need.role != "server" and not (
+        need.role == "operator" and isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
+    ):
+        return
+    try:
+        usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return  # then it is good for all
+    if not usage.digital_signature:
+        raise Unusable(
+            f"{need.files.certificate} lacks the key usage digitalSignature, without which the "
+            "operator cannot connect"
+        )
 
 
 def _check_names(need: CertificateSpec, leaf: x509.Certificate) -> None:

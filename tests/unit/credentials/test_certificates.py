@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import inspect
 import ipaddress
 import warnings
 from dataclasses import replace
@@ -244,6 +245,7 @@ def signed(
     authority=None,
     is_authority=True,
     key=None,
+    usage=None,
 ):
     """A certificate as a user creates it: key, certificate, and its signer."""
     above, above_key = authority or root(ends=NOW + 1000 * DAY, ca=is_authority)
@@ -251,6 +253,8 @@ def signed(
     builder = _builder("member", above.subject, key, begins, ends)
     if usages:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    if usage:
+        builder = builder.add_extension(usage, critical=True)
     if names:
         alternatives = [
             x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
@@ -338,6 +342,22 @@ def peer(**how):
     return {"peer.key": key, "peer.crt": crt, "peer-ca.crt": ca}
 
 
+def server(**how):
+    key, crt, ca = signed(**how)
+    return {"server.key": key, "server.crt": crt, "server-ca.crt": ca}
+
+
+def operator(**how):
+    key, crt, ca = signed(**how)
+    return {"etcd-client.key": key, "etcd-client.crt": crt, "etcd-client-ca.crt": ca}
+
+
+def _usage(name):
+    """The extension with this key usage alone."""
+    every = list(inspect.signature(x509.KeyUsage).parameters)
+    return x509.KeyUsage(**{one: one == name for one in every})
+
+
 GOOD = peer()
 
 
@@ -348,12 +368,10 @@ def problem(data, role="peer", now=NOW, **spec):
 class TestProvided:
     def test_what_coreos_documented_is_accepted(self):
         assert problem(peer()) == ""
-        key, crt, ca = signed(names=("*.c.ns.svc", "c-client.ns.svc", "localhost"))
-        data = {"server.key": key, "server.crt": crt, "server-ca.crt": ca}
-        assert problem(data, "server") == ""
-        key, crt, ca = signed(names=(), usages=(ExtendedKeyUsageOID.CLIENT_AUTH,))
-        data = {"etcd-client.key": key, "etcd-client.crt": crt, "etcd-client-ca.crt": ca}
-        assert problem(data, "operator") == ""
+        names = ("*.c.ns.svc", "c-client.ns.svc", "localhost")
+        assert problem(server(names=names), "server") == ""
+        alone = operator(names=(), usages=(ExtendedKeyUsageOID.CLIENT_AUTH,))
+        assert problem(alone, "operator") == ""
 
     def test_exact_names_are_accepted_in_place_of_a_wildcard(self):
         assert problem(peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))) == ""
@@ -582,6 +600,37 @@ class TestProvided:
         """It was accepted, and etcd failed at its start or refused every handshake."""
         said = problem(peer(key=key))
         assert said == "" if good else said.startswith("peer.key is of a kind that etcd cannot use")
+
+    @pytest.mark.parametrize(
+        ("key", "good"),
+        [
+            (ec.generate_private_key(ec.SECP521R1()), False),
+            (ed25519.Ed25519PrivateKey.generate(), False),
+            (ec.generate_private_key(ec.SECP384R1()), True),
+            (rsa.generate_private_key(65537, 2048), True),
+        ],
+        ids=["P-521", "Ed25519", "P-384", "RSA"],
+    )
+    def test_a_server_key_with_which_the_operator_never_connected_was_accepted(self, key, good):
+        """etcd served with it, and every member seemed silent: gRPC's TLS does not offer them."""
+        said = problem(server(key=key), "server")
+        assert said == "" if good else said.startswith("server.key is of a kind with which the ope")
+        assert problem(operator(key=key), "operator") == "", "as a client it presents any of them"
+
+    def test_a_key_usage_with_which_the_operator_never_connected_was_accepted(self):
+        """Kubernetes' own documentation asks openssl for keyEncipherment and dataEncipherment."""
+        for role, key, good in (
+            ("server", rsa.generate_private_key(65537, 2048), False),
+            ("server", ec.generate_private_key(ec.SECP256R1()), False),
+            ("operator", ec.generate_private_key(ec.SECP256R1()), False),
+            ("operator", rsa.generate_private_key(65537, 2048), True),
+            ("peer", rsa.generate_private_key(65537, 2048), True),
+        ):
+            make = {"server": server, "operator": operator, "peer": peer}[role]
+            said = problem(make(key=key, usage=_usage("key_encipherment")), role)
+            why = f"{wanted(role).files.certificate} lacks the key usage digitalSignature, without"
+            assert said == "" if good else said.startswith(why)
+            assert problem(make(key=key, usage=_usage("digital_signature")), role) == ""
 
     def test_an_authority_that_has_not_signed_it(self):
         stranger = pem(root()[0])

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from etcd_operator.credentials.pem import certificates
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     GENERATION_FILE,
@@ -35,18 +35,10 @@ Changes = dict[str, bytes | None]
 """By key of the Secret; None for a key to remove."""
 
 
-def load(pem: bytes) -> list[x509.Certificate]:
-    """The certificates in PEM. Raises ValueError and nothing else, whatever the bytes are."""
-    try:
-        return x509.load_pem_x509_certificates(pem)
-    except (x509.InvalidVersion, UnsupportedAlgorithm) as error:
-        raise ValueError(str(error)) from error
-
-
 def trusted(data: Mapping[str, bytes]) -> list[x509.Certificate]:
     """The authorities to trust, oldest first; raises ValueError if one cannot be parsed."""
     names = (PREDECESSOR_FILE, AUTHORITY_FILES.certificate, SUCCESSOR_FILES.certificate)
-    return [load(data[name])[0] for name in names if name in data]
+    return [certificates(data[name])[0] for name in names if name in data]
 
 
 def digest(certificate: x509.Certificate) -> str:
@@ -55,7 +47,7 @@ def digest(certificate: x509.Certificate) -> str:
 
 def signer(data: Mapping[str, bytes]) -> str:
     """The digest of the authority that signs."""
-    return digest(load(data[AUTHORITY_FILES.certificate])[0])
+    return digest(certificates(data[AUTHORITY_FILES.certificate])[0])
 
 
 def stage(data: Mapping[str, bytes]) -> Stage:

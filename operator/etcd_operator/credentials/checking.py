@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
+from etcd_operator.credentials.pem import blocks, certificates, private_key
 from etcd_operator.credentials.signers import (
     Unusable,
     check_bundle,
@@ -216,11 +217,17 @@ def _common_name(leaf: x509.Certificate) -> str:
 
 def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:
     try:
-        return rotating.load(data[key])
+        return certificates(data[key])
     except KeyError as error:
         raise Unusable(f"{key} is missing") from error
     except ValueError as error:
-        raise Unusable(f"{key} is not a certificate in PEM form") from error
+        raise Unusable(f"{key} is not a certificate in PEM form{_hint(data[key])}") from error
+
+
+def _hint(pem: bytes) -> str:
+    """For a file that OpenSSL may read all the same."""
+    words = ": etcd needs each BEGIN and END on a line of its own"
+    return words if b"-----BEGIN " in pem and not any(blocks(pem)) else ""
 
 
 def _check_number(key: str, what: str, found: Sequence[object], most: int) -> None:
@@ -232,12 +239,14 @@ def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Cert
     name = need.files.key
     try:
         _check_size(name, data[name])
-        key = serialization.load_pem_private_key(data[name], password=None)
+        key = serialization.load_pem_private_key(private_key(data[name]), password=None)
     except Unusable:
         raise
     except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
         # Not chained: the parser's message may quote its input.
-        raise Unusable(f"{name} is not a private key in PEM form without a password") from None
+        hint = _hint(data[name])
+        words = f"is not a private key in PEM form without a password{hint}"
+        raise Unusable(f"{name} {words}") from None
     if _public(key.public_key()) != _public(leaf.public_key()):
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
     if not _is_of_a_kind_for_tls(key):
@@ -254,7 +263,7 @@ def _check_size(name: str, pem: bytes) -> None:
     if len(pem) > LONGEST_KEY:
         raise Unusable(f"{name} has {len(pem)} bytes; at most {LONGEST_KEY} are accepted")
     key = serialization.load_pem_private_key(
-        pem, password=None, unsafe_skip_rsa_key_validation=True
+        private_key(pem), password=None, unsafe_skip_rsa_key_validation=True
     )
     if not isinstance(key, rsa.RSAPrivateKey):
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from etcd_operator.credentials.pem import CERTIFICATES, blocks
 from etcd_stateful.certificates import CertificateSpec
 
 LARGEST_RSA_OF_AUTHORITY = 8192
@@ -21,9 +21,6 @@ CURVES = (ec.SECP224R1, ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 MOST_COMPARISONS = 100_000
 """Of a certificate's names with the name constraints of a signer. Go compares more, but the check
 would hold up every cluster."""
-
-_BLOCK = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
-_CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 
 
 class Unusable(ValueError):
@@ -134,9 +131,10 @@ def check_bundle(name: str, pem: bytes, authorities: Sequence[x509.Certificate])
     """Raises Unusable for a file of authorities with which etcd does not start: it parses each
     block as a certificate, and ends if it cannot (`NewCertPool` in its `tlsutil`)."""
     ends = "with which etcd does not start: take that out"
-    for label in _BLOCK.findall(pem):
-        if label not in _CERTIFICATES:
-            raise Unusable(f"{name} also holds {label.decode()}, {ends}")
+    for label, _ in blocks(pem):
+        if label not in CERTIFICATES:
+            shown = label[:40].decode(errors="replace")
+            raise Unusable(f"{name} also holds {shown}, {ends}")
     for one in authorities:
         try:
             key = one.public_key()

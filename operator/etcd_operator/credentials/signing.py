@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities
+from etcd_operator.credentials.pem import certificates
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     BACKDATED,
@@ -141,7 +142,7 @@ def _signer(
     need: CertificateSpec, authority: Mapping[str, bytes]
 ) -> tuple[x509.Certificate, _SigningKey]:
     try:
-        certificate = authorities.load(authority[AUTHORITY_FILES.certificate])[0]
+        certificate = certificates(authority[AUTHORITY_FILES.certificate])[0]
         key = serialization.load_pem_private_key(authority[AUTHORITY_FILES.key], password=None)
     except (KeyError, ValueError, TypeError):
         # Not chained: the parser's message may quote its input.

@@ -11,8 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from etcd_operator.credentials import checking, issuing
-from etcd_operator.credentials.authorities import digest, load
+from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.issuing import contents
+from etcd_operator.credentials.pem import certificates
 from etcd_operator.kube.api import SECRETS, Kubernetes
 from etcd_operator.kube.finder import Finder
 from etcd_operator.step_result import Done, Outdated
@@ -65,6 +66,6 @@ def _files(step: TakeCertificate, held: Held) -> dict[str, bytes] | None:
 
 def _certificates(key: str, data: Mapping[str, bytes]) -> Sequence[x509.Certificate]:
     try:
-        return load(data.get(key, b""))
+        return certificates(data.get(key, b""))
     except ValueError:
         return ()

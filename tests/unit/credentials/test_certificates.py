@@ -570,6 +570,33 @@ class TestProvided:
         data = {**peer(), **change}
         assert problem({key: value for key, value in data.items() if value is not None}) == said
 
+    @pytest.mark.parametrize("file", ["peer.crt", "peer-ca.crt", "peer.key"])
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda pem: pem.strip() + pem,  # as $(cat one)$(cat two) makes it
+            lambda pem: b"\xef\xbb\xbf" + pem,
+            lambda pem: pem.replace(b"\n", b"\n  "),
+        ],
+        ids=["glued", "byte order mark", "indented"],
+    )
+    def test_a_file_that_etcd_cannot_read_passed_the_check(self, spoil, file):
+        """OpenSSL reads it. etcd reads its files for each handshake, so a running cluster fell
+        apart."""
+        said = problem({**GOOD, file: spoil(GOOD[file])})
+        assert said.startswith(f"{file} is not a ")
+        assert said.endswith(": etcd needs each BEGIN and END on a line of its own")
+        assert problem({**GOOD, file: GOOD[file].replace(b"\n", b" \r\n").strip()}) == ""
+        assert problem({**GOOD, file: b"Bag Attributes\n" + GOOD[file] + b"# end"}) == ""
+
+    def test_a_key_beside_its_certificate_is_found(self):
+        both = GOOD["peer.crt"] + GOOD["peer.key"]
+        assert problem({**GOOD, "peer.crt": both, "peer.key": both}) == ""
+        parameters = (
+            b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+        )
+        assert problem({**GOOD, "peer.key": parameters + GOOD["peer.key"]}) == ""
+
     def test_a_key_with_a_password(self):
         data = peer()
         key = serialization.load_pem_private_key(data["peer.key"], None)

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from etcd_operator.credentials import checking
+from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.checking import Examined
 from etcd_operator.credentials.issued import IssuedLook, IssuedObjects, other_issuer
 from etcd_operator.credentials.issuing import contents
+from etcd_operator.credentials.pem import certificates
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
@@ -85,7 +89,7 @@ class CertificateLook:
             if need in raws and (other := reading.foreign(cluster, "Secret", raws[need]))
         }
         own = {need: raw for need, raw in raws.items() if need not in foreign}
-        certificates = Certificates(
+        known = Certificates(
             now,
             self._judged(cluster, own, theirs, now),
             taken=taken,
@@ -93,7 +97,7 @@ class CertificateLook:
             why_not_asked=made.missing,
         )
         others = (*base.foreign, *made.foreign, *foreign.values())
-        return rotation.with_trust(replace(base, certificates=certificates, foreign=others))
+        return rotation.with_trust(replace(base, certificates=known, foreign=others))
 
     async def _read(
         self,
@@ -123,7 +127,8 @@ class CertificateLook:
         good: dict[str, Json] = {
             need.role: raws[need] for need, one in found.items() if not one.problem
         }
-        self._keep_identity(cluster, good.get("operator"))
+        servers = next((one.authority for need, one in found.items() if need.role == "server"), "")
+        self._keep_identity(cluster, good.get("operator"), servers, now)
         for need, problem in self._untrusted(cluster, theirs, good, now):
             found[need] = replace(found[need], problem=problem)
             del good[need.role]
@@ -228,21 +233,38 @@ class CertificateLook:
             successors_problem=checking.successors_problem_at(examined, now),
         )
 
-    def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:
+    def _keep_identity(
+        self, cluster: EtcdCluster, raw: Json | None, servers: str, now: float
+    ) -> None:
+        """Keeps what the operator presents to etcd, from this Secret.
+
+        Args:
+            servers: digest of the authority that has signed the members' certificate.
+        """
         key = cluster.key
         if raw is None or not cluster.links.client.is_encrypted:
             self._identities.pop(key, None)
             return
         data, files = contents(raw), OPERATOR_FILES
-        self._identities[key] = Identity(
-            data[files.authority], data[files.certificate], data[files.key]
-        )
+        authority = _for_grpc(data[files.authority], servers, now)
+        self._identities[key] = Identity(authority, data[files.certificate], data[files.key])
 
 
 def _of_users(base: Observation, to_come: Observation) -> tuple[CertificateSpec, ...]:
     """What users provide. It is looked at before anything is changed to need it."""
     now = provided_needs(base)
     return (*now, *(one for one in provided_needs(to_come) if one not in now))
+
+
+def _for_grpc(bundle: bytes, servers: str, now: float) -> bytes:
+    """The authorities that are valid, the members' first. Of several with one name gRPC's TLS tries
+    only the first, unless the members' certificate tells them apart; Go's tries all."""
+    every = certificates(bundle)
+    if len(every) < 2:
+        return bundle
+    valid = [one for one in every if now < one.not_valid_after_utc.timestamp()]
+    valid.sort(key=lambda one: digest(one) != servers)
+    return b"".join(one.public_bytes(Encoding.PEM) for one in valid)
 
 
 def _version(raw: Json) -> str:

@@ -161,6 +161,18 @@ def put_secret(bench, name, files):
     bench.kube.put(SECRETS, {"metadata": {"name": name, "namespace": "default"}, "data": encoded})
 
 
+def asked_with(bench):
+    """The endpoints that are asked for a status from now on, with what the operator presents."""
+    seen, ask = [], bench.etcd.status
+
+    async def status(at, seconds=1.0):
+        seen.append(at)
+        return await ask(at, seconds)
+
+    bench.etcd.status = status
+    return seen
+
+
 @pytest.fixture
 def bench():
     return Bench()
@@ -234,14 +246,7 @@ class TestCreation:
         assert mounted == {"a-start", "a-peer-tls", "a-server-tls"}
 
     async def test_the_operator_uses_its_certificate_and_checks_the_members_name(self, bench):
-        seen = []
-        ask = bench.etcd.status
-
-        async def status(at, seconds=1.0):
-            seen.append(at)
-            return await ask(at, seconds)
-
-        bench.etcd.status = status
+        seen = asked_with(bench)
         declare(bench)
         await bench.run()
         assert {at.tls.host for at in seen} == {f"a-{one}.a.default.svc" for one in range(3)}
@@ -249,6 +254,22 @@ class TestCreation:
         assert {at.tls.key for at in seen} == {mine["etcd-client.key"]}
         assert {at.tls.authority for at in seen} == {data(bench, "a-client-ca")["ca.crt"]}
         assert "PRIVATE" not in repr(seen)
+
+    async def test_of_authorities_of_one_name_the_operator_trusted_only_the_first(self, bench):
+        """All members seemed silent while the authority was replaced as documented, or once the old
+        one had expired: gRPC's TLS tries no other of that name, unless certificates tell them
+        apart."""
+        seen = asked_with(bench)
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        mine, moment = data(bench, "o"), bench.clock.now
+        other, expired = (
+            foreign(bench, "o", at)["etcd-client-ca.crt"] for at in (moment, moment - 3660 * DAY)
+        )
+        own = mine["etcd-client-ca.crt"]
+        put_secret(bench, "o", {**mine, "etcd-client-ca.crt": expired + other + own})
+        await bench.run()
+        assert {at.tls.authority for at in seen} == {own + other}
 
     async def test_an_authority_lost_before_anything_runs_is_recreated_and_signs_again(self, bench):
         declare(bench)

@@ -578,6 +578,25 @@ class TestAtRest:
             made = x509.load_pem_x509_certificate(data(settled, name)["ca.crt"])
             assert made.not_valid_after_utc.timestamp() > settled.clock.now
 
+    @pytest.mark.parametrize("gone", [SECRET_NAMES, ("a-peer-ca", "a-peer-tls")])
+    async def test_without_a_copy_of_lost_secrets_nothing_said_how_to_get_new_ones(
+        self, settled, gone
+    ):
+        """TLS cannot be turned off and on either, as pods would need the certificates for that."""
+        for name in gone:
+            settled.kube.remove(SECRETS, "default", name)
+        await a_while(settled)
+        told = settled.condition("Blocked")["message"]
+        assert "Restore the Secret's content; or, if there is no copy, delete all pods" in told
+
+        for pod in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(pod)
+        for _ in range(10):  # kubelets start no pod before its Secrets are there
+            await settled.once()
+        await settled.run()
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"
+        assert all(settled.kube.find(SECRETS, name) for name in SECRET_NAMES)
+
     async def test_all_pods_were_to_be_deleted_for_a_new_authority_though_their_data_would_go(
         self, bench
     ):
@@ -587,6 +606,15 @@ class TestAtRest:
         await a_while(bench)
         told = bench.condition("Blocked")["message"]
         assert "restore a backup into a new cluster. Do not delete the pods" in told
+
+    async def test_with_an_empty_dir_no_pod_is_to_be_deleted_for_lost_secrets(self, bench):
+        bench.declare(size=3, TLS=MANAGED, pod={"emptyDir": {}})
+        await bench.run()
+        for name in SECRET_NAMES:
+            bench.kube.remove(SECRETS, "default", name)
+        await a_while(bench)
+        told = bench.condition("Blocked")["message"]
+        assert "if there is no copy, restore a backup into a new cluster. Do not delete" in told
 
     async def test_without_its_authority_a_cluster_still_grows(self, settled):
         settled.kube.remove(SECRETS, "default", "a-peer-ca")

@@ -257,16 +257,19 @@ def authority_lost(seen: Observation) -> Step | None:
 
 def _way_back(seen: Observation, above: CertificateSpec) -> str:
     """What to do about an authority that cannot sign."""
-    found = seen.certificate(above.secret, above.role)
-    if found is None or not found.ends or found.begins <= seen.read_at < found.ends:
-        return "Restore the Secret's content"
     way = "delete all pods of the cluster: it is down until they are back, with a new authority"
     if not seen.cluster.durable:
         way = (
             "restore a backup into a new cluster. Do not delete the pods: their data is in "
             "emptyDir volumes, and would go with them"
         )
-    return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
+    found = seen.certificate(above.secret, above.role)
+    if found and found.ends and not found.begins <= seen.read_at < found.ends:
+        return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
+    shown = trusted.mounted(seen, rotation.link_of(seen, above))
+    if shown is None or shown.problem:  # no pod could restart to turn TLS off and on
+        return f"Restore the Secret's content; or, if there is no copy, {way}"
+    return "Restore the Secret's content"
 
 
 def _without(seen: Observation, above: CertificateSpec) -> str:

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 from fake_accounts import FakeAccounts
-from worlds import UID, World, body, drive
+from worlds import UID, World, body, drive, is_write
 
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.membership.tls import tls_switch
 from etcd_stateful.membership.tls.certificates import provided_needs
 from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.membership.upkeep.accounts import (
@@ -58,9 +59,11 @@ class AuthWorld(World):
         seen = super().observe()
         if self.denied:
             return replace(seen, etcd=None, statuses={}, denied=self.denied)
+        links = tls_switch.next_links(seen)
+        to_come = replace(seen, cluster=replace(seen.cluster, links=links))
         shown = {
             need.secret: {need.role: Certificate("1", subject=self.subject)}
-            for need in provided_needs(seen)
+            for need in (*provided_needs(seen), *provided_needs(to_come))
         }
         seen = replace(seen, passwords=self._passwords(), certificates=Certificates(0.0, shown))
         auth = seen.cluster.auth
@@ -150,6 +153,19 @@ class TestOn:
 
         assert drive(found, idle=2) == Settled()
         assert found.accounts.passwords == {"root": "r1", "web": "w1"}
+
+    def test_it_was_turned_on_before_pods_served_tls_and_the_operator_was_locked_out(self) -> None:
+        """TLS and users were declared in one edit, and the controller had yet to see the template:
+        no pod counted as outdated. etcd cannot tell over plaintext who the operator is."""
+        found = world(TLS=PLAINTEXT)
+        found.edit(TLS=STATIC)
+        found.declare()
+        while is_write(step := decide(found.observe())):
+            found.apply(step)
+        assert not found.changes
+
+        assert drive(found, idle=2) == Settled()
+        assert found.accounts.enabled
 
     def test_turned_off_by_hand_it_is_turned_on_again_and_reported(self, on) -> None:
         on.accounts.enabled = False

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.api.auth import ROOT, Auth, Permission, User
+from etcd_stateful.api.tls import Level
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -101,6 +102,8 @@ def advance(seen: Observation) -> Step | None:
     auth = seen.cluster.auth
     if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
         return None
+    if auth is not None and links.lowest_levels(seen).client is Level.PLAINTEXT:
+        return None  # until each pod has restarted with TLS, which the links on record have already
     if seen.auth is None and _stays_on(seen):
         return None
     if seen.auth is None:

@@ -15,6 +15,10 @@ from etcd_stateful.certificates import CertificateSpec
 LARGEST_RSA_OF_AUTHORITY = 8192
 """Go's TLS verifies no signature with a larger key."""
 
+LARGEST_EXPONENT = 2**31 - 1
+"""Go parses no RSA key with a larger one. Signatures would also take a hundred times as long to
+compare, in the event loop."""
+
 CURVES = (ec.SECP224R1, ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 """Go parses no certificate with a key of another curve."""
 
@@ -67,7 +71,8 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> b
 def _may_be_an_authoritys(key: object) -> bool:
     """Whether Go's TLS, and so etcd, verifies signatures with such a key."""
     if isinstance(key, rsa.RSAPublicKey):
-        return key.key_size <= LARGEST_RSA_OF_AUTHORITY
+        is_small = key.key_size <= LARGEST_RSA_OF_AUTHORITY
+        return is_small and key.public_numbers().e <= LARGEST_EXPONENT
     if isinstance(key, ec.EllipticCurvePublicKey):
         return isinstance(key.curve, CURVES)
     return isinstance(key, ed25519.Ed25519PublicKey)

@@ -107,8 +107,8 @@ class BackupJobs:
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
         newest = await self._newest(backup, raw, over=state != "running")
-        if state == "failed" and newest and jobs.is_stopping(newest):
-            state = "running"  # Kubernetes 1.30 does not wait for its pod to stop
+        if newest:
+            state = _state(state, newest)
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
         return Job(
@@ -155,6 +155,15 @@ class BackupJobs:
         if told.get("phase") != "Running" or not told.get("podIP"):
             return None
         return await self._ask(str(told["podIP"]))
+
+
+def _state(state: jobs.State, pod: Any) -> jobs.State:
+    """The state of a Job, given its newest pod."""
+    if (code := jobs.outlived(pod, CONTAINER)) is not None:
+        return "failed" if code else "complete"
+    if state == "failed" and jobs.is_stopping(pod):
+        return "running"  # Kubernetes 1.30 does not wait for its pod to stop
+    return state
 
 
 def _said(pod: Any) -> JobReport:

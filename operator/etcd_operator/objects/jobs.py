@@ -8,7 +8,7 @@ from typing import Any, Literal
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import reading, trouble
 from etcd_stateful import naming, stored_conditions
-from etcd_stateful.manifests.backup_job import LABEL
+from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.jobs import ETCDUTL
 
 State = Literal["running", "complete", "failed"]
@@ -76,7 +76,18 @@ def is_stopping(pod: Mapping[str, Any]) -> bool:
 def backs_up(pod: Mapping[str, Any]) -> bool:
     """Whether the pod runs a backup, so that it may be reading a snapshot from a member."""
     runs = (pod.get("status") or {}).get("phase") == "Running"
-    return runs and labels_of(pod).get(naming.LABEL_NAME) == LABEL
+    is_backup = labels_of(pod).get(naming.LABEL_NAME) == LABEL
+    return runs and is_backup and outlived(pod, CONTAINER) is None
+
+
+def outlived(pod: Mapping[str, Any], container: str) -> int | None:
+    """The exit code of a container, if another one that admission has added, such as a service
+    mesh's, goes on after it, perhaps for ever. Until that ends, Kubernetes counts the pod as
+    running, so its Job is neither complete nor retried. None otherwise."""
+    every = (pod.get("status") or {}).get("containerStatuses") or ()
+    left = [one for one in every if "terminated" not in (one.get("state") or {})]
+    codes = (int(how.get("exitCode") or 0) for name, how in ended(pod) if name == container)
+    return next(codes, None) if left else None
 
 
 def out_of_memory(pod: Mapping[str, Any]) -> str:

@@ -195,10 +195,11 @@ def _with_cause(said: JobReport, pod: Any) -> JobReport:
 def _ordered(raw: Json) -> Order | None:
     """The Job's order; None if it cannot be read."""
     try:
-        told = raw["spec"]["template"]["spec"]["containers"][0]["env"]
+        every = raw["spec"]["template"]["spec"]["containers"]
+        [told] = (one["env"] for one in every if one["name"] == CONTAINER)
         said = {one["name"]: one.get("value", "") for one in told}
         return orders.parse(said[orders.VARIABLE])
-    except (KeyError, orders.BadOrder):
+    except (KeyError, ValueError):
         return None
 
 

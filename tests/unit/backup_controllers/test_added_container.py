@@ -90,3 +90,19 @@ def test_no_member_was_defragmented_as_long_as_that_container_ran() -> None:
         own = {"name": "backup", "state": state}
         pod["status"] = {"phase": "Running", "containerStatuses": [own, PROXY]}
         assert jobs.backs_up(pod) is still
+
+
+async def test_two_jobs_wrote_at_once_after_the_status_was_emptied(world: World) -> None:
+    """A policy that alters Jobs had put its container first, so nobody could tell that the pod of
+    the first Job writes."""
+    await world.settle()
+    job = world.kube.live(JOBS, "b-backup-g1")
+    pod = job["spec"]["template"]["spec"]
+    pod["containers"] = [{"name": "proxy", "env": []}, *pod["containers"]]
+    world.kube.put(JOBS, job)
+    world.run_pod()
+    world.kube.put(ETCD_BACKUPS, world.kube.live(ETCD_BACKUPS, "b") | {"status": {}})
+    world.declare(generation=2, deletionPolicy="Delete", verify="Hash")
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]

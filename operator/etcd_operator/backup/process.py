@@ -23,7 +23,7 @@ from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
-from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure, Stored
@@ -39,6 +39,14 @@ LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep i
 
 class Stopped(Failed):
     """The backup ends unfinished."""
+
+
+class MadeBefore(Exception):
+    """Another try of this run has stored the backup."""
+
+    def __init__(self, made: Manifest) -> None:
+        super().__init__()
+        self.made = made
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +141,11 @@ class Backup:
 
     async def _work(self) -> Stored:
         began = time.monotonic()
-        async with Source(self._order) as source:
-            try:
-                members, _ = await asyncio.gather(source.members(), self._sink.check())
-            except Unusable:
-                if (made := await self._made_before()) is None:
-                    raise
-                return self._as_before(made)
-            cluster_id = to_hex(members[0].answer.cluster_id)
-            before = await check_overwrite(self._order, self._sink, cluster_id)
-            if isinstance(before, Manifest) and await self._is_of_this_run(before):
-                return self._as_before(before)
-            taken = await self._take(source, members)
+        try:
+            async with Source(self._order) as source:
+                taken = await self._take(source, await self._members(source))
+        except MadeBefore as error:
+            return self._as_before(error.made)
         await self._finish(taken)
         return Stored(
             location=self._order.store.location(taken.key),
@@ -157,6 +158,24 @@ class Backup:
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
         )
+
+    async def _members(self, source: Source) -> list[Member]:
+        """The members to try, best first, if a backup has to be made and may be stored."""
+        try:
+            members, _ = await asyncio.gather(source.members(), self._sink.check())
+        except Unusable:
+            if made := await self._made_before():
+                raise MadeBefore(made) from None
+            raise
+        await self._found(to_hex(members[0].answer.cluster_id))
+        return members
+
+    async def _found(self, cluster_id: str) -> Manifest | Undecided | None:
+        """As `check_overwrite`. Raises MadeBefore if it is the backup of this run."""
+        before = await check_overwrite(self._order, self._sink, cluster_id)
+        if isinstance(before, Manifest) and await self._is_of_this_run(before):
+            raise MadeBefore(before)
+        return before
 
     async def _made_before(self) -> Manifest | None:
         """What an earlier try of this run has stored, if etcd does not answer any more: the node
@@ -254,13 +273,13 @@ class Backup:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
         The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
-        OverwriteRefused if something that must stay has been stored there during the upload, and
-        StoreFailed if the store does not say.
+        OverwriteRefused if something that must stay has been stored there during the upload,
+        MadeBefore if that is the backup of this run, and StoreFailed if the store does not say.
         """
         if self._order.stamped:
             await self._look_for_another(key)
             return
-        old = await check_overwrite(self._order, self._sink, cluster_id)
+        old = await self._found(cluster_id)
         if old is not None:
             own = self._order.owner_uid
             await self._mark(

@@ -416,6 +416,27 @@ class TestFilesOfAnAttemptWhosePodIsGone:
         )
         assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
 
+    async def test_was_replaced_by_an_attempt_that_had_begun_before_it(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A node came back, or a frozen machine went on, after its pod was deleted by force and
+        another had stored the backup. The status had the SHA-256 of that one, so a restore by the
+        name of the EtcdBackup, and its trial restore, refused what was there."""
+
+        class Frozen(Later):
+            async def snapshot(self, _: Member) -> AsyncIterator[bytes]:
+                yield self.data[:2048]
+                monkeypatch.setattr(process, "Source", Etcd)
+                await backed_up(root, run="g1")
+                yield self.data[2048:]
+
+        monkeypatch.setattr(process, "Source", Frozen)
+        late = await self.stored(root, run="g1")
+
+        assert (root / KEY).read_bytes() == Etcd(ORDER).data
+        beside = manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+        assert late.sha256 == beside.sha256 == hashlib.sha256(Etcd(ORDER).data).hexdigest()
+
     async def test_was_reported_as_failed_if_the_quorum_was_lost_with_that_node(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

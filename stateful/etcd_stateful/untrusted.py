@@ -35,13 +35,6 @@ def whole(value: Any, least: int = 0) -> int:
     return value
 
 
-def finite(value: Any) -> float:
-    """The value as a float of at least 0. Raises TypeError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise TypeError(f"{value!r:.60} is not a number of at least 0")
-    return float(value)
-
-
 def _check(value: Any, depth: int) -> None:
     if depth < 0:
         raise ValueError(f"it is nested more than {DEEPEST} deep")

@@ -238,7 +238,7 @@ STORE = Store(
     checksum="SHA256", service_account="backups", ca_secret="ca",
 )  # fmt: skip
 STORED = outcome.Stored(
-    "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),
+    "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", "a/b", notes=("a note",),
     others=ForeignFiles(2, (ForeignFile("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),
 )  # fmt: skip
 SPEC = {"size": 3, "pod": {"labels": {"a": "b"}}}

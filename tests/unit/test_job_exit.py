@@ -39,7 +39,7 @@ def test_a_finished_job_was_aborted_at_its_exit(program: str, code: int) -> None
     assert run.stdout == ""
 
 
-STORED = Stored("s3://bucket/key", "0a", 7, "3.7.3", 4128, "ff", 1.0, key="key")
+STORED = Stored("s3://bucket/key", "0a", 7, "3.7.3", 4128, "ff", key="key")
 ENDED = [
     (STORED, 1),
     (Verified("3.7.3", ("revision 7",)), 1),

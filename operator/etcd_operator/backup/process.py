@@ -126,9 +126,9 @@ class Backup:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
     async def _follow(self, stored: Stored) -> Stored:
-        pruned = await self._prune(stored.key)
+        await self._prune(stored.key)
         others = await survey(self._sink, stored.key) if self._order.scheduled else None
-        return replace(stored, pruned=pruned, others=others, notes=tuple(self._notes))
+        return replace(stored, others=others, notes=tuple(self._notes))
 
     def _too_long(self) -> Failure:
         done = self._meter.progress()
@@ -140,24 +140,12 @@ class Backup:
         )
 
     async def _work(self) -> Stored:
-        began = time.monotonic()
         try:
             async with Source(self._order) as source:
                 taken = await self._take(source, await self._members(source))
         except MadeBefore as error:
             return self._as_before(error.made)
-        await self._finish(taken)
-        return Stored(
-            location=self._order.store.location(taken.key),
-            cluster_id=to_hex(taken.member.answer.cluster_id),
-            revision=taken.member.answer.revision,
-            version=taken.member.answer.version,
-            size=taken.size,
-            sha256=taken.sha256,
-            key=taken.key,
-            verified=self._order.verify,
-            seconds=round(time.monotonic() - began, 3),
-        )
+        return await self._finish(taken)
 
     async def _members(self, source: Source) -> list[Member]:
         """The members to try, best first, if a backup has to be made and may be stored."""
@@ -196,26 +184,28 @@ class Backup:
     def _as_before(self, before: Manifest) -> Stored:
         words = f"it was made at {before.made_at}, by a try that did not report its result"
         self._notes.append(words)
+        return self._stored(self._order.store.key, before)
+
+    def _stored(self, key: str, content: Manifest) -> Stored:
         return Stored(
-            location=self._order.store.location(self._order.store.key),
-            cluster_id=before.cluster_id,
-            revision=before.revision,
-            version=before.version,
-            size=before.size,
-            sha256=before.sha256,
-            key=self._order.store.key,
+            location=self._order.store.location(key),
+            cluster_id=content.cluster_id,
+            revision=content.revision,
+            version=content.version,
+            size=content.size,
+            sha256=content.sha256,
+            key=key,
             verified=self._order.verify,
-            seconds=0.0,
         )
 
-    async def _finish(self, taken: _Taken) -> None:
+    async def _finish(self, taken: _Taken) -> Stored:
         """Writes the manifest; with `verify`, only once the backup was read back. Until then, an
         undecided manifest names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             await self._mark_as_own(taken)
             await self._verify(taken)
         await self._compare(taken)
-        await self._describe(taken)
+        return self._stored(taken.key, await self._describe(taken))
 
     async def _mark_as_own(self, taken: _Taken) -> None:
         """Marks the file as unfinished, unless another object has replaced it since."""
@@ -313,7 +303,7 @@ class Backup:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_clock(), UTC)
 
-    async def _describe(self, taken: _Taken) -> None:
+    async def _describe(self, taken: _Taken) -> Manifest:
         answer = taken.member.answer
         content = Manifest(
             cluster_id=to_hex(answer.cluster_id),
@@ -330,6 +320,7 @@ class Backup:
             run=self._order.run,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
+        return content
 
     async def _verify(self, taken: _Taken) -> None:
         """Reads back what is stored; raises Stopped if that differs from what was sent."""
@@ -368,19 +359,18 @@ class Backup:
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
         raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))
 
-    async def _prune(self, made: str) -> int:
+    async def _prune(self, made: str) -> None:
         """Deletes old backups beyond those that are kept. A failure only adds a note."""
         if not self._order.stamped or not self._order.keep:
-            return 0
+            return
         try:
-            return await prune(self._order, self._sink, made)
+            await prune(self._order, self._sink, made)
         except StoreFailed as error:
             self._notes.append(f"old backups are still there: {error.failure.message}")
         except TimeoutError:
             self._notes.append(
                 "old backups are still there: the store takes a long time to delete them"
             )
-        return 0
 
 
 def _as_failure(error: Unusable | Damaged, member: Member) -> Failure:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful.backup import foreign_files, packing
 from etcd_stateful.backup.foreign_files import ForeignFiles
-from etcd_stateful.untrusted import finite, loads, whole
+from etcd_stateful.untrusted import loads, whole
 from etcd_stateful.versions import LONGEST_VERSION
 
 Reason = Literal[
@@ -46,13 +46,10 @@ class Stored:
     version: str
     size: int
     sha256: str
-    seconds: float
-    key: str = ""
+    key: str
     """Its final key in the store."""
     verified: bool = False
     """It was read back from the store, and is what was sent."""
-    pruned: int = 0
-    """How many old backups were deleted."""
     notes: tuple[str, ...] = ()
     """Problems that did not prevent this backup."""
     others: ForeignFiles | None = None
@@ -222,10 +219,8 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         version=str(given["version"]),
         size=whole(given["size"]),
         sha256=str(given["sha256"]),
-        seconds=finite(given["seconds"]),
         key=key,
         verified=given["verified"] is True,
-        pruned=whole(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
         others=foreign_files.from_json(given["others"]) if given.get("others") else None,
     )

@@ -29,7 +29,7 @@ from unit.api.hostile import UID, Json, kinds
 
 IMAGE, ETCD = "operator:1", "quay.io/coreos/etcd:v3.7.3"
 RUN, TARGET = Run("g1", 0.0), Target(("http://c-0.c.ns.svc:2379",), 0xAB)
-STORED = Stored("", "", 1, "3.7.3", 1, "9f", 1.0, "a")
+STORED = Stored("", "", 1, "3.7.3", 1, "9f", "a")
 NOON = 1_800_000_000
 LONGEST_WORDS = 2000
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -487,9 +487,7 @@ class TestMessages:
     ORDER = Order(
         "ns/b", "uid", ("http://a:1",), "f", S3, 7, "tls", stamped=True, keep=3, timeout=90
     )
-    STORED = Stored(
-        "s3://b/k", "0a", 5, "3.7.3", 1056, "ff", 1.5, verified=True, pruned=2, notes=("note",)
-    )
+    STORED = Stored("s3://b/k", "0a", 5, "3.7.3", 1056, "ff", "k", verified=True, notes=("note",))
 
     def test_an_order_can_be_read_back_in_the_pod(self) -> None:
         assert order.parse(order.serialise(self.ORDER)) == self.ORDER

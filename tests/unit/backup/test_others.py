@@ -117,7 +117,7 @@ def test_a_backup_of_no_schedule_lists_nothing() -> None:
     assert find_foreign_files("daily/etcd", [File("daily/x", 999, DAY)]) is None
 
 
-STORED = Stored(f"s3://mybucket/{MINE}", "0a", 42, "3.7.3", 1056, "ff", 1.0, key=MINE)
+STORED = Stored(f"s3://mybucket/{MINE}", "0a", 42, "3.7.3", 1056, "ff", key=MINE)
 SEEN = ForeignFiles(
     3,
     (

@@ -84,8 +84,8 @@ def test_a_backup_whose_message_was_truncated_was_repeated_without_end(
     location = Store("Volume", "c" * 63, key).location(key)
     one = ForeignFile('"' * 900, 1, "2026-01-31T23:59:59Z", manifest=True)
     stored = Stored(
-        location, "f" * 16, 2**63 - 1, "3.7.3", 2**40, "f" * 64, 1234.567, key,
-        verified=True, pruned=10000, notes=notes, others=ForeignFiles(20, (one,) * 20),
+        location, "f" * 16, 2**63 - 1, "3.7.3", 2**40, "f" * 64, key,
+        verified=True, notes=notes, others=ForeignFiles(20, (one,) * 20),
     )  # fmt: skip
 
     text = outcome.serialise(stored)
@@ -106,6 +106,6 @@ def test_a_failure_full_of_special_characters_did_not_fit_into_the_message() -> 
 
 
 def test_the_message_of_an_older_job_can_be_read() -> None:
-    told = asdict(Stored("s3://b/a/k", "0a", 1, "3.7.3", 2, "ff", 0.5, "a/k"))
+    told = asdict(Stored("s3://b/a/k", "0a", 1, "3.7.3", 2, "ff", "a/k"))
 
     assert outcome.parse(json.dumps({"stored": told})).stored == Stored(**told)

@@ -47,7 +47,7 @@ SPEC: Json = {
     "storageType": "S3",
     "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
 }
-STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", 1.0)
+STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", "etcd.backup")
 LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANAGER}
 
 

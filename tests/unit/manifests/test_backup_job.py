@@ -125,7 +125,7 @@ def test_a_backup_was_made_again_each_day_while_its_trial_restore_could_not_star
     policy = {"backupIntervalInSecond": 60, "timeoutInSecond": timeout}
     spec = CASES["coreos"] | {"verify": "Restore", "backupPolicy": policy}
     backup, run = parse_backup({"metadata": METADATA, "spec": spec}), Run("1", 0.0)
-    stored = Stored("s3://b/k", "0a", 1, "3.7.3", 1, "ff", 0.0)
+    stored = Stored("s3://b/k", "0a", 1, "3.7.3", 1, "ff", "k")
     made = backup_job(backup, run, None, operator_image="o")["spec"]
     tried = trial_job(backup, run, stored, etcd_image="e", operator_image="o")["spec"]
 

@@ -58,7 +58,7 @@ class TestABackup:
     @pytest.mark.parametrize("pod", [{}, {"serviceAccountName": "writer"}])
     def test_stores_deletes_and_is_tried_as_the_same(self, pod: Any) -> None:
         given, run, image = self.backup(**pod), Run("g1", 0.0), "operator:1"
-        stored = Stored("s3://mybucket/etcd", "ab", 1, "3.7.3", 100, "00", 1.0, "etcd")
+        stored = Stored("s3://mybucket/etcd", "ab", 1, "3.7.3", 100, "00", "etcd")
 
         jobs = (
             backup_job(given, run, None, operator_image=image),

@@ -155,7 +155,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "old = await check_overwrite(self._order, self._sink, cluster_id)",
+        "old = await self._found(cluster_id)",
         'old = manifest.Undecided("")',
         "the last backup of another cluster, stored during the upload, is replaced",
     ),
@@ -197,8 +197,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "        await self._compare(taken)\n        await self._describe(taken)\n",
-        "        await self._describe(taken)\n",
+        "        await self._compare(taken)\n        return",
+        "        return",
         "of two backups at one path, both succeed with a file that no restore takes",
     ),
     Mutant(
@@ -293,8 +293,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "told.owner_uid == order.owner_uid and told.finished",
-        "told.owner_uid == order.owner_uid",
+        "finished = is_own and told.finished",
+        "finished = is_own",
         "tries that failed take the places of backups that were proven",
     ),
     # When, and how often.
@@ -622,7 +622,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored)",
+        "return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored.location)",
         "return replace(_failed(seen, tried), began=_began(seen, job))",
         "what a trial has refused is known to nobody",
     ),
@@ -930,9 +930,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "if (made := await self._made_before()) is None:",
-        "if (made := None) is None:",
+        "if made := await self._made_before():",
+        "if made := None:",
         "a backup that was stored is called failed once the quorum is lost with its node",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "        await self._prune(self._left)\n",
+        "",
+        "files that could not be read back fill the store",
+    ),
+    Mutant(
+        _PLAN,
+        "failure=failure, unproven=failure.left)",
+        "failure=failure)",
+        "a file that could not be read back stays when its schedule deletes its object",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/jobs.py",
+        'return "failed" if code else "complete"',
+        "return state",
+        "a backup is reported as failed because a container of a service mesh goes on",
     ),
     Mutant(
         "operator/etcd_operator/backup/sink.py",

@@ -150,8 +150,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/objects/jobs.py",
-        "    return runs and labels",
-        "    return labels",
+        "    return runs and is_backup",
+        "    return is_backup",
         "a backup that has ended is waited for, for ever",
     ),
     Mutant(

@@ -79,6 +79,8 @@ class Backup:
         self._wall_clock = wall_clock
         self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
+        self._left = ""
+        """Key of a file of this object that is stored and does not count yet."""
 
     def stop(self, failure: Failure) -> None:
         """Ends the backup early, with this failure unless the backup is stored by then."""
@@ -104,10 +106,18 @@ class Backup:
         try:
             stored = work.result()
         except Failed as error:
-            return error.failure
+            return await self._failed(error.failure)
         except asyncio.CancelledError:
-            return self._stop.result()
+            return await self._failed(self._stop.result())
         return await self._with_what_follows(stored)
+
+    async def _failed(self, failure: Failure) -> Failure:
+        """The failure, with what it leaves in the store. Old files are deleted then, too: if each
+        run failed like this, these would fill the store."""
+        if not self._left:
+            return failure
+        await self._prune(self._left)
+        return replace(failure, left=self._order.store.location(self._left))
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
         """Deletes old backups and lists other files, if there is time: the backup is stored, so
@@ -203,6 +213,7 @@ class Backup:
         undecided manifest names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             await self._mark_as_own(taken)
+            self._left = taken.key
             await self._verify(taken)
         await self._compare(taken)
         return self._stored(taken.key, await self._describe(taken))
@@ -353,6 +364,7 @@ class Backup:
             same = await self._sink.ends(taken.key, taken.size, taken.tail)
         if same:
             return
+        self._left = ""
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
             await self._mark(taken.key)  # Otherwise that file would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "

@@ -4,6 +4,8 @@ Two objects may store backups below one path, from this or another Kubernetes cl
 the manifest says whose a backup is. A backup without a manifest is from the coreos operator, or
 from a try that failed after the upload, or its manifest is about to be written. Neither that nor an
 unfinished one of the same object counts as one of `maxBackups`, and both are left alone for a day.
+But of those that are unfinished, no more stay than of the others: if every backup fails after its
+upload, they would fill the store.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
     Backups that are named for later than `made` stay and do not count: the clock was ahead when
     they were made, or is behind now.
     """
-    path, kept, deleted = order.store.key, 0, 0
+    path, kept, unfinished, deleted = order.store.key, 0, 0, 0
     clusters: set[str] = set()
     async with asyncio.timeout(SECONDS) as limit:
         every, now = await sink.names(f"{path}_v"), names.moment_of(path, made)
@@ -39,17 +41,20 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
             return 0
         day_before = _day_before(now)
         async for key, told in owners(sink, found):
-            is_own = told.owner_uid == order.owner_uid and told.finished
-            is_last = is_own and told.cluster_id not in clusters
-            if is_own:
+            is_own = told.owner_uid == order.owner_uid
+            finished = is_own and told.finished
+            is_last = finished and told.cluster_id not in clusters
+            if finished:
                 clusters.add(told.cluster_id)
+            unfinished += is_own and not finished
+            is_old = is_own and not finished and unfinished > order.keep
             if kept < order.keep:
-                kept += is_own
+                kept += finished
                 # Each run reads these again, so they must not use up the time of every run.
                 limit.reschedule(asyncio.get_running_loop().time() + SECONDS)
-            elif not (is_last or key in (order.spare, made)) and (
-                is_own or (_is_left(order, told) and names.moment_of(path, key) < day_before)
-            ):
+            elif finished or (_is_left(order, told) and names.moment_of(path, key) < day_before):
+                is_old = True
+            if is_old and not (is_last or key in (order.spare, made)):
                 # The manifest first: backups are found by their own keys, even if this ends early.
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1

@@ -104,6 +104,8 @@ class Failure:
     """Which field, what was found, what to do."""
     final: bool = False
     """Whether it would repeat at every further try."""
+    left: str = ""
+    """Location of a file that is in the store all the same, and was not proven."""
 
 
 class Failed(Exception):
@@ -131,6 +133,13 @@ class JobReport:
     failure: Failure | None = None
     described: Described | None = None
     proven: Verified | None = None
+
+    @property
+    def left(self) -> str:
+        """Location of what the pod has stored, whether or not that counts; empty if nothing."""
+        if self.stored:
+            return self.stored.location
+        return self.failure.left if self.failure else ""
 
 
 def serialise(outcome: Stored | Downloaded | Verified | Removed | Described | Failure) -> str:
@@ -203,8 +212,9 @@ def parse(text: str) -> JobReport:
         if "proven" in content:
             return JobReport(proven=_proven(content["proven"]))
         given = content["failure"]
-        failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
-        return JobReport(failure=failure)
+        reason, words = str(given["reason"]), str(given["message"])
+        left = str(given.get("left", ""))
+        return JobReport(failure=Failure(reason, words, given["final"] is True, left))
     except (ValueError, KeyError, TypeError):
         return JobReport()
 

@@ -165,12 +165,12 @@ def given_up(message: str, kind: str, time: str) -> str:
 def _of_earlier(seen: ObservedBackup, job: Job) -> Step | None:
     """The step for the Job of an older spec. What it has stored is noted, so that it is deleted
     along with this object; the Job is stopped if it runs."""
-    stored = job.said.stored
+    left = job.said.left
     if job.other_owner:
         return None
-    if stored and seen.stored.get("unproven") != stored.location:
-        words = f"the spec was changed before {stored.location} counted"
-        return WriteStatus("Starting", words, "Unknown", after=1.0, unproven=stored)
+    if left and seen.stored.get("unproven") != left:
+        words = f"the spec was changed before {left} counted"
+        return WriteStatus("Starting", words, "Unknown", after=1.0, unproven=left)
     return _stop_earlier(job) if job.state == "running" else None
 
 
@@ -215,7 +215,7 @@ def _try(seen: ObservedBackup, run: Run, job: Job, stored: Stored) -> Step:
     tried = seen.trial
     if why := trial.why_not(stored.version):
         refused = replace(job, said=JobReport(failure=Failure("VerificationFailed", why)))
-        return replace(_failed(seen, refused), unproven=stored)
+        return replace(_failed(seen, refused), unproven=stored.location)
     if tried is None:
         return CreateTrialJob(run, stored, job.store or seen.backup.store)
     return _of_trial(seen, job, stored, tried)
@@ -234,7 +234,7 @@ def _of_trial(seen: ObservedBackup, job: Job, stored: Stored, tried: Job) -> Ste
             why = "its pod is gone, and so is its report of the trial restore"
             return DeleteJob.of(tried, why)
         case "failed":
-            return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored)
+            return replace(_failed(seen, tried), began=_began(seen, job), unproven=stored.location)
         case _:
             return _trying(tried)
 
@@ -254,7 +254,8 @@ def _trying(tried: Job) -> Step:
 def _failed(seen: ObservedBackup, job: Job) -> WriteStatus:
     words = (job.why or f"Job {job.name} has failed") + _waited(seen)
     failure = job.said.failure or Failure("JobFailed", words)
-    return WriteStatus(failure.reason, failure.message, failure=failure, began=_began(seen, job))
+    said = WriteStatus(failure.reason, failure.message, failure=failure, unproven=failure.left)
+    return replace(said, began=_began(seen, job))
 
 
 def _waited(seen: ObservedBackup) -> str:

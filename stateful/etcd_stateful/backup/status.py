@@ -72,7 +72,7 @@ def render(
             status.pop(key, None)
         status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said)
     if said.unproven:
-        status["unproven"] = said.unproven.location
+        status["unproven"] = said.unproven
     elif said.stored and _is_replaced(str(status.get("unproven") or ""), said.stored):
         status.pop("unproven", None)
     if said.progress:

@@ -54,8 +54,9 @@ class WriteStatus:
     after: float | None = None
     stored: Stored | None = None
     proven: Verified | None = None
-    unproven: Stored | None = None
-    """A backup that is left in the store by a run that failed, or that an edit has ended."""
+    unproven: str = ""
+    """Location of a backup that a run has left in the store which failed, or which an edit has
+    ended."""
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None

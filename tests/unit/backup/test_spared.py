@@ -514,6 +514,48 @@ class TestTwoIntervalsInOneSecond:
         assert beside.sha256 == hashlib.sha256((root / self.NAME).read_bytes()).hexdigest()
 
 
+class TestFilesThatCouldNotBeReadBack:
+    """The database had grown, and the time was over while it was read back. Each run left a whole
+    file, which counted nowhere and which nothing deleted. The store filled up for ever."""
+
+    async def run(self, root: Path, hour: int = 0, **changes: Any) -> Stored | Failure:
+        async def too_late() -> None:
+            backup.stop(Failure("TimedOut", "60 s have passed", final=True))
+
+        order = replace(ORDER, verify=True, **changes)
+        sink = Interrupting(root, too_late)
+        moment = TestTwoIntervalsInOneSecond.MOMENT + 3600 * hour
+        backup = Backup(order, sink, Meter(), wall_clock=lambda: moment)
+        return await backup.run()
+
+    async def test_the_failure_says_what_is_left(self, root: Path) -> None:
+        said = await self.run(root)
+
+        told = Failure("TimedOut", "60 s have passed", final=True, left=f"volume://claim/{KEY}")
+        assert said == told
+
+    async def test_at_an_interval_only_as_many_stay_as_backups_are_kept(self, root: Path) -> None:
+        for hour in range(6):
+            said = await self.run(root, hour, stamped=True, keep=2)
+            assert isinstance(said, Failure)
+
+        last = [names.stamped(KEY, 3, f"2027-01-15-{hour}:00:00") for hour in (12, 13)]
+        assert {one.name for one in root.iterdir()} == {*last, *map(names.manifest_of, last)}
+        assert said.left == f"volume://claim/{last[-1]}"
+
+    async def test_what_another_object_has_stored_meanwhile_is_not_left_by_this_one(
+        self, root: Path
+    ) -> None:
+        async def meanwhile() -> None:
+            put(root, of(OURS, "uid-c"))
+
+        sink = Interrupting(root, meanwhile)
+        said = await Backup(replace(ORDER, verify=True), sink, Meter()).run()
+
+        assert isinstance(said, Failure)
+        assert not said.left
+
+
 async def test_a_store_that_keeps_nothing_and_reports_success_is_a_failure(root: Path) -> None:
     async def meanwhile() -> None:
         (root / KEY).unlink()

@@ -329,6 +329,24 @@ async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: W
     assert world.status["reason"].startswith("spec.pod.resources: container backup needs more")
 
 
+@pytest.mark.parametrize("edited", [False, True])
+async def test_a_file_that_was_not_read_back_in_time_stayed_when_its_schedule_deleted_its_object(
+    world: World, edited: bool
+) -> None:
+    """Its status named no file, so only the object was deleted. Each run of `verify: Hash` left
+    another file."""
+    left = "s3://mybucket/etcd.backup"
+    await world.settle()
+    world.run_pod(message=outcome.serialise(Failure("TimedOut", "late", left=left)), code=1)
+    if edited:
+        world.declare(generation=2)
+    else:
+        world.end_job("Failed")
+    await world.settle()
+
+    assert world.status["unproven"] == left
+
+
 async def test_a_backup_that_has_failed_is_over_even_if_its_job_is_deleted(world: World) -> None:
     """Somebody may tidy up, and it must not begin again then."""
     await world.settle()

@@ -111,6 +111,7 @@ class Recoveries:
             trouble=self._trouble(raw, newest) if state != "complete" else "",
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
             claim_uid=notes.get(naming.CLAIM_UID, ""),
+            storage=notes.get(naming.STORAGE, ""),
             etcd_started=any(map(_ran, own))
             or _failed(raw) > sum(_phase(pod) == "Failed" for pod in own),
             etcd_crashing=state == "running" and newest is not None and _crashes(newest),

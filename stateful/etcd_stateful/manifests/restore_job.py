@@ -47,6 +47,7 @@ def restore_job(
     store: Store,
     *,
     claim_uid: str,
+    storage: str = "",
     operator_image: str,
     field: str = restore.FIELD,
 ) -> Manifest:
@@ -55,6 +56,7 @@ def restore_job(
     Args:
         record: the record of the cluster that will run on the volume, with its one first member.
         claim_uid: UID of the claim to fill, as a pod refers to a claim only by name.
+        storage: the size that the claim requests.
         field: the field that names the store, for the Job's messages.
     """
     notes = {
@@ -62,6 +64,7 @@ def restore_job(
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: job_hash(cluster, store),
         naming.CLAIM_UID: claim_uid,
+        naming.STORAGE: storage,
         naming.OPERATOR_IMAGE: operator_image,
     }
     name, spec = naming.restore_job(cluster.name), job_spec(restore.REFUSED_EXIT, "fetch")

@@ -91,6 +91,8 @@ class Job:
     """Its operator image cannot be pulled, and the operator now runs another one."""
     claim_uid: str = ""
     """UID of the claim that a restore Job was created to fill."""
+    storage: str = ""
+    """The size that this claim requested then, a quantity; empty if unknown."""
     etcd_started: bool = False
     """etcd has started in one of its pods, or this cannot be ruled out any more."""
     etcd_crashing: bool = False

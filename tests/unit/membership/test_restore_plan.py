@@ -23,6 +23,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteJob,
+    ExpandClaim,
     Hold,
     Settled,
     Step,
@@ -267,6 +268,25 @@ class TestObstacles:
 
         assert drive(world, idle=2) == Settled()
         assert len(world.jobs) == 2
+
+    def test_a_larger_volume_that_the_message_had_asked_for_was_never_there(self) -> None:
+        """The claim was not expanded while there was no pod, and the Job not made again."""
+        why = "refused: spec.pod.persistentVolumeClaimSpec: the volume has 9 bytes left"
+        world = self.at_job(state="failed", trouble=why, storage="1Gi")
+        larger = {"resources": {"requests": {"storage": "10Gi"}}}
+        world.edit(pod={"persistentVolumeClaimSpec": larger})
+        seen = world.observe()
+        small = replace(seen.claims[0], requested="1Gi", capacity="1Gi")
+
+        def after(**claim: Any) -> Step:
+            return decide(replace(seen, claims=(replace(small, **claim),)))
+
+        assert isinstance(after(), ExpandClaim)
+        assert isinstance(after(requested="10Gi"), DeleteJob)
+        held = after(fixed="only dynamically provisioned pvc can be resized")
+        assert isinstance(held, Hold)
+        assert "Claim data-c-0 (1Gi) cannot be expanded" in held.message
+        assert "delete it, and another is created" in held.message
 
     def test_another_owners_job_is_left_alone(self) -> None:
         world = self.at_job(stranger="nobody")

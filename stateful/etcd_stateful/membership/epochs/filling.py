@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful import naming
+from etcd_stateful.api.quantity import same_quantity
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
@@ -111,6 +112,8 @@ def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) ->
         # The data that it wrote may be gone with the earlier claim.
         words = f"Job {job.name} is recreated: claim {claim.name} was replaced"
         return DeleteJob.of(job, words)
+    if job.state == "failed" and job.storage and not same_quantity(job.storage, claim.requested):
+        return DeleteJob.of(job, f"Job {job.name} is recreated: the size of its claim was changed")
     if job.unpullable:
         return DeleteJob.of(job, f"Job {job.name} is recreated: {IMAGE_UNPULLABLE}")
     return None
@@ -134,6 +137,7 @@ def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
         filling.record,
         filling.store,
         claim_uid=claim.uid,
+        storage=claim.requested,
         operator_image=seen.operator_image,
         field=filling.field,
     )

@@ -18,6 +18,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.beginning import bootstrap_source, leftovers
 from etcd_stateful.membership.epochs import filling, in_place_request
 from etcd_stateful.membership.epochs.filling import Failed, Filling
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     Hold,
@@ -81,7 +82,7 @@ def _run(seen: Observation, claim: Claim, source: Source) -> Step:
         return store
     step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, backup_in(source)))
     if isinstance(step, Failed):
-        return _failed(seen, step.why, _of_another(seen, claim))
+        return _failed(seen, step.why, _of_another(seen, claim) or _of_fixed_size(seen, claim))
     words = f"claim {claim.name} holds the data of the backup"
     return step or RecordMember.of(claim, _record_of(seen, claim), words)
 
@@ -105,6 +106,14 @@ def _of_another(seen: Observation, claim: Claim) -> str:
         return ""
     words = f"Claim {claim.name} was not created for this EtcdCluster"
     return f". {words}: if it holds data that you do not need, delete it, and another is created"
+
+
+def _of_fixed_size(seen: Observation, claim: Claim) -> str:
+    """What else to do if the spec asks for a larger volume, and this one cannot grow."""
+    if not claim.fixed or claim not in claim_expansion.unrequested(seen):
+        return ""
+    words = f"Claim {claim.name} ({claim.capacity}) cannot be expanded ({claim.fixed[:200]})"
+    return f". {words}: delete it, and another is created"
 
 
 def _failed(seen: Observation, why: str, besides: str = "") -> Hold:

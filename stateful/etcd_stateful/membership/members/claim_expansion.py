@@ -64,9 +64,16 @@ def _resizable(seen: Observation) -> Iterator[Claim]:
     claims only."""
     for claim in seen.claims:
         whose = claim.record.cluster_uid if claim.record else claim.cluster_uid
-        stays = claim.ordinal < seen.replicas and not claim.deleting
-        if whose == seen.cluster.uid and claim.phase == "Bound" and stays:
+        used = claim.ordinal < seen.replicas or _is_being_filled(seen, claim)
+        bound = claim.phase == "Bound" and not claim.deleting
+        if whose == seen.cluster.uid and bound and used:
             yield claim
+
+
+def _is_being_filled(seen: Observation, claim: Claim) -> bool:
+    """Whether it is the first volume of a cluster that starts from a backup. While that is being
+    restored there are no replicas, and the volume may have turned out to be too small."""
+    return bool(seen.bootstrap and seen.bootstrap.restoring and claim.ordinal == 0)
 
 
 def smallest_volume(seen: Observation) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from recovery_world import lost
 from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful.api.quantity import is_less
@@ -236,6 +237,25 @@ class TestASizeThatIsTakenBack:
         assert drive(world) == Settled()
         assert world.history == []
         assert at_rest(world.observe()) == "the cluster is as declared"
+
+
+def test_the_full_disk_of_a_survivor_was_not_expanded_during_its_recovery() -> None:
+    """There are no replicas then, and etcd could not run in the Job for want of space."""
+    world = lost()
+    world.job_runs = False
+    world.ask(1)
+    drive(world, idle=3)
+    assert world.record.survivor == "c-1"
+    world.edit(pod=declared("10Gi"))
+    seen = world.observe()
+    small = [replace(one, requested="1Gi", capacity="1Gi") for one in seen.claims]
+
+    step = decide(replace(seen, claims=tuple(small)))
+
+    assert isinstance(step, ExpandClaim)
+    assert step.name == "data-c-1"
+    grown = [replace(one, requested="10Gi") if one.ordinal == 1 else one for one in small]
+    assert not isinstance(decide(replace(seen, claims=tuple(grown))), ExpandClaim)
 
 
 def test_a_full_disk_is_expanded_although_it_cost_the_quorum() -> None:

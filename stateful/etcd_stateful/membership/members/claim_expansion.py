@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful import naming
 from etcd_stateful.api.quantity import is_less, parse_quantity, same_quantity
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ExpandClaim, Hold, Step, Wait
@@ -64,16 +65,19 @@ def _resizable(seen: Observation) -> Iterator[Claim]:
     claims only."""
     for claim in seen.claims:
         whose = claim.record.cluster_uid if claim.record else claim.cluster_uid
-        used = claim.ordinal < seen.replicas or _is_being_filled(seen, claim)
+        used = claim.ordinal < seen.replicas or _is_used_by_job(seen, claim)
         bound = claim.phase == "Bound" and not claim.deleting
         if whose == seen.cluster.uid and bound and used:
             yield claim
 
 
-def _is_being_filled(seen: Observation, claim: Claim) -> bool:
-    """Whether it is the first volume of a cluster that starts from a backup. While that is being
-    restored there are no replicas, and the volume may have turned out to be too small."""
-    return bool(seen.bootstrap and seen.bootstrap.restoring and claim.ordinal == 0)
+def _is_used_by_job(seen: Observation, claim: Claim) -> bool:
+    """Whether it is the survivor's, or the first of a cluster that starts from a backup. There are
+    no replicas then, and the volume may have turned out to be too small."""
+    record, name = seen.bootstrap, naming.pod(seen.cluster.name, claim.ordinal)
+    if record is None:
+        return False
+    return name == record.survivor or (record.restoring and claim.ordinal == 0)
 
 
 def smallest_volume(seen: Observation) -> str:

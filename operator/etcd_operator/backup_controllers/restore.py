@@ -169,16 +169,22 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
         serves=stored_conditions.is_true(told, "Available"),
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
-        blocked=_why_blocked(told),
+        refused=_why_refused(told),
+        blocked=_why_refused(told) or _why_blocked(told),
         restore=told.get("restore") or {},
         not_from_backup=secret is not None and _began_otherwise(cluster, secret),
     )
 
 
+def _why_refused(told: Json) -> str:
+    accepted = stored_conditions.find(told, "Accepted")
+    if accepted.get("status") != "False":
+        return ""
+    return f"its spec is not accepted: {accepted.get('message', '')}"
+
+
 def _why_blocked(told: Json) -> str:
-    accepted, blocked = (stored_conditions.find(told, one) for one in ("Accepted", "Blocked"))
-    if accepted.get("status") == "False":
-        return f"its spec is not accepted: {accepted.get('message', '')}"
+    blocked = stored_conditions.find(told, "Blocked")
     return str(blocked.get("message", "")) if blocked.get("status") == "True" else ""
 
 

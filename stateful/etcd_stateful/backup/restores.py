@@ -64,8 +64,10 @@ class TargetCluster:
     cluster_id: str
     doing: str
     """What its operator is doing, in words."""
+    refused: str = ""
+    """Why its spec is not accepted, so that nothing is done."""
     blocked: str = ""
-    """Why it is blocked, and what the user has to do."""
+    """The same, or why it is blocked otherwise, and what the user has to do."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
     not_from_backup: bool = False
@@ -198,6 +200,8 @@ def _taken(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
         return _in_place(seen, cluster)
     if to_hex(restore.replaces) != cluster.cluster_id:
         return _wrong_id(seen, cluster)
+    if cluster.refused:
+        return _for_a_day(seen, _refused(cluster, restore.name))
     words = f"EtcdCluster {restore.name} has not begun the restore yet: {cluster.doing}"
     return _for_a_day(seen, WriteRestoreStatus("Restoring", words, after=LOOK_SECONDS))
 
@@ -236,6 +240,9 @@ def _in_place(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStat
     if state == DONE and cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup, in place"
         return WriteRestoreStatus("Restored", words, "True")
+    if cluster.refused:
+        said = _refused(cluster, restore.name)
+        return _for_a_day(seen, said) if "generation" in told else said
     if told.get("generation", restore.generation) != restore.generation:
         words = f"the cluster has not seen the edited spec yet: {cluster.doing}"
         return _for_a_day(seen, WriteRestoreStatus("Restoring", words, after=LOOK_SECONDS))
@@ -246,6 +253,11 @@ def _in_place(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStat
     if state in (FAILED, HELD):
         said = WriteRestoreStatus("Held", words, "False", after=LOOK_SECONDS)
     return _for_a_day(seen, said) if "generation" in told else said
+
+
+def _refused(cluster: TargetCluster, name: str) -> WriteRestoreStatus:
+    words = f"nothing is done for EtcdCluster {name}: {cluster.refused}"
+    return WriteRestoreStatus("Held", words, "False", after=LOOK_SECONDS)
 
 
 def _for_a_day(seen: ObservedRestore, said: WriteRestoreStatus) -> WriteRestoreStatus:

@@ -770,6 +770,29 @@ class TestInPlace:
         assert (told["reason"], told["status"]) == ("Restoring", "Unknown")
         assert "Job c-restore" in told["message"]
 
+    @pytest.mark.parametrize("begun", [True, False])
+    async def test_a_cluster_whose_spec_had_become_wrong_seemed_to_be_restored(
+        self, world: World, begun: bool
+    ) -> None:
+        """Nothing was done, and its pods may be stopped by then."""
+        self.confirm(world)
+        if begun:
+            self.tell(world, "Working", "waiting for pods c-0 to stop")
+        why = "spec.etcd.quotaBackend: must be a size"
+        cluster = world.kube.live(ETCD_CLUSTERS, "c")
+        refused = {"type": "Accepted", "status": "False", "message": why}
+        cluster["status"]["conditions"] = [refused]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        assert await world.settle() == 2.0
+
+        told = world.condition()
+        assert (told["reason"], told["status"]) == ("Held", "False")
+        assert told["message"].endswith(f"its spec is not accepted: {why}")
+
+        world.clock.now += GIVE_UP_SECONDS
+        assert await world.settle() is None
+        assert world.status["succeeded"] is False
+
     async def test_the_right_id_is_not_refused_before_the_cluster_was_observed(
         self, world: World
     ) -> None:

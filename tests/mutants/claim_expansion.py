@@ -24,8 +24,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LARGER,
-        "if whose == seen.cluster.uid and claim.phase",
-        "if claim.phase",
+        "if whose == seen.cluster.uid and bound",
+        "if bound",
         "the claim of another cluster is altered (I10)",
     ),
     Mutant(
@@ -36,8 +36,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LARGER,
-        "claim.ordinal < seen.replicas and ",
-        "",
+        "bound and used:",
+        "bound:",
         "a claim that no pod uses is waited for",
     ),
     Mutant(

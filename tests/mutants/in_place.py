@@ -92,9 +92,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SUCCESSOR,
-        "return (live or max(0, 2 * last - BUMP)) + BUMP",
+        "return (live if live >= last else max(0, 2 * last - BUMP)) + BUMP",
         "return BUMP",
         "watchers see time go back after an old backup was restored twice",
+    ),
+    Mutant(
+        _IN_PLACE,
+        "bump=max(record.bump, _revision(seen))",
+        "bump=record.bump",
+        "watchers see time go back after a backup of another cluster was restored",
+    ),
+    Mutant(
+        _TAKEOVER,
+        "        accounts=replace(accounts, users=users),\n",
+        "",
+        "a root that came with a backup never gets a password",
     ),
     Mutant(
         _TAKEOVER,
@@ -122,8 +134,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/restores.py",
-        '    if told.get("generation", restore.generation) != restore.generation:',
-        "    if False:",
+        'edited = told.get("generation", restore.generation) != restore.generation',
+        "edited = False",
         "an edited restore fails by what was said of it before",
     ),
     Mutant(

@@ -430,7 +430,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/tls/tls_switch.py": (*_SWITCH, "cluster/test_auth_passes.py"),
     "records/successor.py": _IN_PLACE,
-    "records/takeover.py": _IN_PLACE,
+    "records/takeover.py": (*_IN_PLACE, *_AUTH),
     "membership/epochs/survivor.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",

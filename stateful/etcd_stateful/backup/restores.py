@@ -240,17 +240,16 @@ def _in_place(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStat
     if state == DONE and cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup, in place"
         return WriteRestoreStatus("Restored", words, "True")
-    if cluster.refused:
-        said = _refused(cluster, restore.name)
-        return _for_a_day(seen, said) if "generation" in told else said
-    if told.get("generation", restore.generation) != restore.generation:
-        words = f"the cluster has not seen the edited spec yet: {cluster.doing}"
-        return _for_a_day(seen, WriteRestoreStatus("Restoring", words, after=LOOK_SECONDS))
-    if state == FAILED and "generation" in told:
+    edited = told.get("generation", restore.generation) != restore.generation
+    if state == FAILED and "generation" in told and not (edited or cluster.refused):
         kept = f"{words}. EtcdCluster {restore.name} keeps the data that it has"
         return WriteRestoreStatus("RestoreFailed", kept, "False", failed=True)
+    if edited:
+        words = f"the cluster has not seen the edited spec yet: {cluster.doing}"
     said = WriteRestoreStatus("Restoring", words or cluster.doing, after=LOOK_SECONDS)
-    if state in (FAILED, HELD):
+    if cluster.refused:
+        said = _refused(cluster, restore.name)
+    elif state in (FAILED, HELD) and not edited:
         said = WriteRestoreStatus("Held", words, "False", after=LOOK_SECONDS)
     return _for_a_day(seen, said) if "generation" in told else said
 

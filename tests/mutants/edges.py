@@ -161,7 +161,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "manifests/drift.py",
-        "return None if quantity and same_quantity(live, wanted) else path",
+        "return None if places and same_quantity(live, wanted, places) else path",
         "return path",
         "a respelled quantity is written over for ever",
     ),

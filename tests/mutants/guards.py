@@ -25,8 +25,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHILDREN,
-        "    return same and 0 < seen.replicas <=",
-        "    return same and 0 <= seen.replicas <",
+        "    return same and min(1, wanted) <= seen.replicas <= wanted",
+        "    return same and 0 <= seen.replicas <= wanted",
         "a StatefulSet that was scaled to none is passed over",
     ),
     Mutant(

@@ -603,7 +603,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECONCILE,
-        "if _comparable(again) != _comparable(step) or isinstance(again, Wait | Hold | Settled):",
+        "if comparable(again) != comparable(step) or isinstance(again, Wait | Hold | Settled):",
         "if isinstance(again, Wait | Hold | Settled):",
         "what the second look finds is done without a second look at that",
     ),

@@ -34,12 +34,15 @@ class Postponed:
         self._clock = clock
         self._all: dict[Key, dict[Name, _Until]] = {}
 
-    def begin(self, key: Key, step: Postponable, why: str, seconds: float) -> bool:
-        """Puts a write off. Returns whether this failure is a new one."""
+    def begin(
+        self, key: Key, step: Postponable, why: str, seconds: float, *, undone: bool = False
+    ) -> bool:
+        """Puts a write off, because it failed or others have undone it several times. Returns
+        whether this is news."""
         mine, name = self._all.setdefault(key, {}), children.name_of(step)
         before = mine.get(name)
         known = before is not None and before.put_off.why == why and self._is_recent(before)
-        mine[name] = _Until(PutOff(children.made_by(step), why), self._clock() + seconds)
+        mine[name] = _Until(PutOff(children.made_by(step), why, undone), self._clock() + seconds)
         return not known
 
     def knows(self, key: Key, step: Postponable) -> bool:

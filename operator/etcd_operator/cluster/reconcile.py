@@ -38,15 +38,11 @@ from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.children import Postponable, may_wait
-from etcd_stateful.membership.irreversible import goes_by_objects, is_final
+from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     Defragment,
-    DeleteClaim,
-    DeletePod,
-    ExpandClaim,
     Hold,
-    MoveLeader,
     Settled,
     Step,
     TouchStatefulSet,
@@ -196,7 +192,8 @@ class Reconciler:
 
     async def _write(self, current: _Pass, step: Write) -> float:
         if pause := current.memory.rate_limit.pause(step, self._clock()):
-            return await self._put_off(current, step, why_limited(current.memory, step), pause)
+            why = why_limited(current.memory, step)
+            return await self._put_off(current, step, why, pause, undone=True)
         if is_final(step):
             confirmed = await self._confirm(current, step)
             if confirmed is None:
@@ -245,7 +242,7 @@ class Reconciler:
         if fresh is None or fresh.cluster.uid != current.cluster.uid:
             return None
         again = decide(fresh.seen.observation)
-        if _comparable(again) != _comparable(step) or isinstance(again, Wait | Hold | Settled):
+        if comparable(again) != comparable(step) or isinstance(again, Wait | Hold | Settled):
             return None
         current = replace(current, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
         return current, again
@@ -294,11 +291,13 @@ class Reconciler:
         await self._reporter.status(current.body, Outcome(current.seen.observation, wait))
         return delay
 
-    async def _put_off(self, current: _Pass, step: Write, words: str, delay: float) -> float:
+    async def _put_off(
+        self, current: _Pass, step: Write, words: str, delay: float, *, undone: bool = False
+    ) -> float:
         """Like `_fail`; but a step that others do not depend on is put off, and they go on."""
         if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
             return await self._fail(current, step, words, delay)
-        if self._observer.postponed.begin(current.cluster.key, step, words, delay):
+        if self._observer.postponed.begin(current.cluster.key, step, words, delay, undone=undone):
             self._reporter.failure(current.body, words)
         self._reporter.event(current.body, "Warning", "StepFailed", words)
         return current.memory.next_retry()
@@ -378,18 +377,6 @@ def _in_words(step: Wait | Hold | Settled) -> str:
             return words
         case Settled():
             return "as declared"
-
-
-def _comparable(step: Step) -> Step:
-    """The step without what may differ between two observations. A changed label does not make it
-    another pod or claim, and which follower is furthest ahead changes with each client's write."""
-    match step:
-        case DeleteClaim() | DeletePod() | ExpandClaim():
-            return replace(step, resource_version="")
-        case MoveLeader():
-            return replace(step, member_id=0, reason="")
-        case _:
-            return step
 
 
 def _enabled_at(current: _Pass, step: Write) -> float:

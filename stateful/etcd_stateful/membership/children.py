@@ -221,7 +221,9 @@ def put_off(seen: Observation) -> list[ApplyChild]:
 def is_template_put_off(seen: Observation) -> bool:
     """Whether the StatefulSet has an outdated template because writing it has failed. Then no pod
     is restarted for the new template, and nothing that needs it begins."""
-    return any(step.kind == "StatefulSet" for step in put_off(seen))
+    return version_first.is_held_up(seen) and any(
+        step.kind == "StatefulSet" for step in put_off(seen)
+    )
 
 
 def in_words(seen: Observation) -> str:

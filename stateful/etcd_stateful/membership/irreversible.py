@@ -6,6 +6,8 @@ just before it is carried out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.steps import Step
 
@@ -40,6 +42,18 @@ def is_final(step: Step) -> bool:
             return ticket.state == "existing"
         case _:
             return isinstance(step, _FINAL)
+
+
+def comparable(step: Step) -> Step:
+    """The step without what may differ between two observations. A changed label does not make it
+    another pod or claim, and which follower is furthest ahead changes with each client's write."""
+    match step:
+        case steps.DeleteClaim() | steps.DeletePod() | steps.ExpandClaim():
+            return replace(step, resource_version="")
+        case steps.MoveLeader():
+            return replace(step, member_id=0, reason="")
+        case _:
+            return step
 
 
 def goes_by_objects(step: Step) -> bool:

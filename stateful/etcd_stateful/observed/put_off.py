@@ -16,6 +16,8 @@ class PutOff:
 
     manifest: Mapping[str, Any]
     why: str
+    undone: bool = False
+    """The API server has accepted it several times, and somebody has changed it each time."""
 
     def is_of(self, manifest: Mapping[str, Any]) -> bool:
         """Whether it was a write of the same manifest. To create an object is another write than to

@@ -19,6 +19,7 @@ from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -44,6 +45,8 @@ class Refusals:
     """An API server that refuses writes of these kinds, and an operator that has seen the
     refusals."""
 
+    undoes = False
+
     def __init__(self, world: World, *kinds: str) -> None:
         self.kinds = kinds
         self.starved: list[ApplyChild] = []
@@ -65,27 +68,36 @@ class Refusals:
         else:
             known = self._off.get((step.kind, step.name))
             assert not (known and known.is_of(step.manifest)), "it was put off"
-            self._off[step.kind, step.name] = PutOff(step.manifest, f"{step.kind} is refused")
+            why = f"{step.kind} is refused"
+            self._off[step.kind, step.name] = PutOff(step.manifest, why, undone=self.undoes)
 
 
 class Webhook(Refusals):
-    """A webhook that changes these kinds at each write."""
+    """A webhook that replaces the image at each write of the StatefulSet."""
 
-    _made: PutOff | None = None
+    undoes = True
 
-    def __init__(self, world: World, *kinds: str) -> None:
-        super().__init__(world, *kinds)
-        self._world = world
+    def __init__(self, world: World, image: str = "") -> None:
+        super().__init__(world, STATEFUL_SET)
+        self._world, self._image = world, image
+        self._made: PutOff | None = None
+        if (STATEFUL_SET, "c") in world.objects:
+            self._mutate()
 
     def apply(self, step: Step) -> None:
-        if not isinstance(step, ApplyChild) or step.kind not in self.kinds:
+        if not isinstance(step, ApplyChild) or step.kind != STATEFUL_SET:
             self._apply(step)
         elif self._made and self._made.is_of(step.manifest):
             super().apply(step)
         else:
             self._apply(step)
             self._made = PutOff(step.manifest, "")
-            edited(self._world, step.kind)
+            self._mutate()
+
+    def _mutate(self) -> None:
+        spec = self._world.alter(STATEFUL_SET, "c")["spec"]["template"]["spec"]
+        [etcd] = spec["containers"]
+        etcd["image"] = self._image or "mirror." + etcd["image"]
 
 
 class Starved(Exception):
@@ -163,12 +175,43 @@ def test_a_job_before_which_no_pod_may_run_is_waited_for(begin: Any) -> None:
 @pytest.mark.parametrize("begin", [World, born, asked_for_a_recovery])
 def test_a_webhook_kept_a_cluster_from_being_formed_restored_or_recovered(begin: Any) -> None:
     world = begin()
-    Webhook(world, STATEFUL_SET)
+    Webhook(world)
 
     assert drive(world) == Settled()
 
     assert world.record.latched
     assert (world.record.survivor, world.record.restoring) == ("", False)
+
+
+EDITS = [{"pod": {"labels": {"a": "1"}}}, {"version": "3.7.4"}, {"TLS": ON}]
+
+
+@pytest.mark.parametrize("spec", EDITS, ids=["label", "version", "links"])
+def test_beside_a_webhook_no_edit_ever_reached_the_pods(spec: Any) -> None:
+    world = formed(3, TLS=OFF)
+    Webhook(world)
+    assert drive(world) == Settled()
+    before = {pod.uid for pod in world.observe().pods}
+
+    world.edit(**spec)
+
+    assert drive(world, idle=8) == Settled()
+    seen = world.observe()
+    assert {pod.spec_hash for pod in seen.pods} == {version_first.spec_hash(seen.stateful_set)}
+    assert not before & {pod.uid for pod in seen.pods}
+    assert children.in_words(seen)
+
+
+def test_no_pod_is_restarted_with_the_version_that_a_webhook_sets() -> None:
+    world = formed(3)
+    Webhook(world, "mirror/etcd:v3.6.14")
+    drive(world)
+    before = {pod.uid for pod in world.observe().pods}
+
+    world.edit(pod={"labels": {"a": "1"}})
+    drive(world)
+
+    assert {pod.uid for pod in world.observe().pods} == before
 
 
 def test_a_missing_stateful_set_is_waited_for() -> None:

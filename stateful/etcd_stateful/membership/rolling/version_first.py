@@ -64,6 +64,18 @@ def template_hash(seen: Observation) -> str:
     return at_running_version(seen).template_hash
 
 
+def is_held_up(seen: Observation) -> bool:
+    """Whether the template that pods are to be created from does not get into the StatefulSet:
+    writing it has failed, or others have undone it.
+
+    Not if they only change what pods are not told apart by, such as the registry of an image.
+    """
+    off, live = seen.put_off.get(("StatefulSet", seen.cluster.name)), seen.stateful_set
+    if off is None or live is None or not off.undone:
+        return off is not None
+    return spec_hash(live) != template_hash(seen) or _names_another_version(seen, live)
+
+
 def spec_hash(live: Live | None) -> str:
     """The hash of what pods are created from, by the annotation in the StatefulSet's template."""
     metadata: dict[str, Any] = live["spec"]["template"].get("metadata") or {} if live else {}

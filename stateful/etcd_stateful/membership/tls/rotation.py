@@ -33,7 +33,7 @@ from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
-from etcd_stateful.membership.rolling import roll, upgrade
+from etcd_stateful.membership.rolling import roll, upgrade, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import RotateAuthority, RotationStep, Step
 from etcd_stateful.membership.tls.links import rendered as rendered_links
@@ -152,7 +152,7 @@ def is_at_rest(seen: Observation) -> bool:
     first."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None or seen.alarms:
         return False
-    if any(kind == "StatefulSet" for kind, _ in seen.put_off):
+    if version_first.is_held_up(seen):
         return False  # no pod would be created from the next template
     if version_of(seen.stateful_set) != bootstrap.running_version(seen) or recorded(seen).before:
         return False

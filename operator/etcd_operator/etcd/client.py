@@ -154,11 +154,6 @@ class GrpcEtcd:
             if alarm.alarm in _ALARMS.values()
         )
 
-    async def revision(self, at: Endpoint) -> int:
-        """The revision of the last write that the member has applied."""
-        reply = await self.read(at, _ask_status(READ_SECONDS))
-        return int(reply.header.revision)
-
     async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
         """The hash of all that the member has up to `revision`; Refused if that is compacted."""
         request = rpc.HashKVRequest(revision=revision)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from etcd_operator.etcd.api import Endpoint, Etcd, Hash, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
 from etcd_stateful.observed.members import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0
@@ -67,8 +67,9 @@ async def look_into(
     of = {n: status.member_id for n, status in statuses.items() if not status.learner}
     if of == last.of and now - last.at < SECONDS_BETWEEN:
         return Suspicion(alarms, last.hashes, of, last.at, calls=1)
-    hashes = await _hashes(etcd, {n: places[n] for n in of})
-    return Suspicion(alarms, hashes, of, now, calls=1 + 2 * len(of))
+    common = min(statuses[n].revision for n in of) if of else 0
+    hashes = await _hashes(etcd, {n: places[n] for n in of}, common)
+    return Suspicion(alarms, hashes, of, now, calls=1 + len(of))
 
 
 def _mentioned(statuses: Iterable[MemberStatus]) -> tuple[Alarm, ...]:
@@ -82,26 +83,15 @@ def _mentioned(statuses: Iterable[MemberStatus]) -> tuple[Alarm, ...]:
     )
 
 
-async def _hashes(etcd: Etcd, places: Mapping[int, Endpoint]) -> Mapping[int, int]:
-    """Hashes by ordinal: from the last compaction up to the last write that all have applied."""
-    revisions = await _from_each(places, etcd.revision)
-    if not revisions:
-        return {}
-    common = min(revisions.values())
-    asked = {n: places[n] for n in revisions}
-    found: Mapping[int, Hash] = await _from_each(asked, lambda at: etcd.hash_kv(at, common))
+async def _hashes(etcd: Etcd, places: Mapping[int, Endpoint], revision: int) -> Mapping[int, int]:
+    """Hashes by ordinal: from the last compaction up to this revision, which all have applied."""
+    said = await asyncio.gather(*(_or_none(etcd.hash_kv(at, revision)) for at in places.values()))
+    found = {n: one for n, one in zip(places, said, strict=True) if one is not None}
     if not found:
         return {}
     compactions = Counter(one.compacted for one in found.values())
     ((compacted, _),) = compactions.most_common(1)
     return {n: one.value for n, one in found.items() if one.compacted == compacted}
-
-
-async def _from_each(
-    places: Mapping[int, Endpoint], ask: Callable[[Endpoint], Awaitable[T]]
-) -> dict[int, T]:
-    said = await asyncio.gather(*(_or_none(ask(at)) for at in places.values()))
-    return {n: one for n, one in zip(places, said, strict=True) if one is not None}
 
 
 async def _or_none(answer: Awaitable[T]) -> T | None:

@@ -237,12 +237,12 @@ class TestHashes:
         with pytest.raises((NoAnswer, Refused)):
             await etcd.hash_kv(at, revision + 5)
         assert (await etcd.hash_kv(at, revision)).compacted == revision - 2
-        assert await etcd.revision(at) == revision
+        assert (await etcd.status(at)).revision == revision
 
 
 async def _until_alike(etcd, cluster):
     async def alike():
-        found = [await etcd.revision(cluster.at(one)) for one in cluster.first]
+        found = [(await etcd.status(cluster.at(one))).revision for one in cluster.first]
         return len(set(found)) == 1
 
     await eventually(alike)

@@ -410,6 +410,7 @@ class FakeEtcd:
             db_size=self.files.get(at.address, (20480, 20480))[0],
             db_size_in_use=self.files.get(at.address, (20480, 20480))[1],
             errors=tuple(f"memberID:{one.member_id} alarm:{one.kind} " for one in self.raised),
+            revision=self.revisions.get(at.address, 10),
         )
 
     async def member_list(self, at: Endpoint) -> EtcdView:
@@ -457,11 +458,6 @@ class FakeEtcd:
         self.calls.append(f"alarms {at.address}")
         self._member(at)
         return self.raised
-
-    async def revision(self, at: Endpoint) -> int:
-        self.calls.append(f"revision {at.address}")
-        self._member(at)
-        return self.revisions.get(at.address, 10)
 
     async def hash_kv(self, at: Endpoint, revision: int) -> etcd.Hash:
         self.calls.append(f"hash {at.address} {revision}")

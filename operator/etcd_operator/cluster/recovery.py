@@ -40,6 +40,9 @@ JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 _OVER: Final = ("Succeeded", "Failed")
 
+_LONGEST: Final = 800
+"""Characters of what a container of the operator says as it ends, with what to do at the end."""
+
 _LAST: Final = "finish"
 """The container with which the work of either Job ends."""
 
@@ -154,7 +157,7 @@ def _last_words(pod: Mapping[str, Any]) -> str:
     for name, ended in jobs.ended(pod):
         if ended.get("exitCode") and name != naming.ETCD_CONTAINER and ended.get("message"):
             said = str(ended["message"])
-            return (cause(said) if name == ETCDUTL else said)[:300]
+            return (cause(said) if name == ETCDUTL else said)[:_LONGEST]
     return ""
 
 

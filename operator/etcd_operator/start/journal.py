@@ -10,7 +10,8 @@ from typing import Final
 REPEAT: Final = 30.0
 """Seconds after which a line that still holds is written again."""
 
-_MAX_MESSAGE: Final = 400
+LONGEST: Final = 800
+"""Bytes of the termination message. Those of Jobs say at their end what to do."""
 
 
 class Journal:
@@ -45,7 +46,7 @@ class Journal:
             # Not created if it is missing: outside a pod there is no such file.
             message = os.open(self._termination_log, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
-                os.write(message, _encoded(text)[:_MAX_MESSAGE])
+                os.write(message, _encoded(text)[:LONGEST])
             finally:
                 os.close(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +16,13 @@ from etcd_operator.cluster import recovery
 from etcd_operator.cluster.recovery import JOB_NAME, Recoveries
 from etcd_operator.kube.api import JOBS, PODS, Unavailable
 from etcd_operator.kube.store import Store
+from etcd_operator.start.journal import Journal
 from etcd_operator.step_result import Done, Outdated
 from etcd_stateful import naming
+from etcd_stateful.api import stores
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Trust
+from etcd_stateful.jobs import restore
 from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
 from etcd_stateful.manifests.statefulset import stateful_set
@@ -358,6 +362,29 @@ class TestWhatIsAsked:
 
         assert found is not None
         assert found.trouble == "refused: the log is of another"
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            restore.bump_too_high(None, 2 * restore.HIGHEST),
+            stores.not_meant(stores.Store("S3", "bucket", "p" * 200, sha256="1" * 64), "2" * 64),
+        ],
+    )
+    async def test_the_end_of_its_message_which_says_what_to_do_was_cut_off(
+        self, kube: FakeKube, tmp_path: Path, words: str
+    ) -> None:
+        end = tmp_path / "end"
+        end.touch()
+        Journal(str(end), "restore").conclude(f"refused: {words}")
+        ended = {"exitCode": 3, "message": end.read_text()}
+        self.made(kube, conditions=[{"type": "Failed", "status": "True"}])
+        statuses = [{"name": "fetch", "state": {"terminated": ended}}]
+        self.pod(kube, phase="Failed", initContainerStatuses=statuses)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == f"refused: {words}"
 
     @pytest.mark.parametrize("failure", ["Error: no space left on device", "panic: no database"])
     async def test_what_etcdutl_had_begun_with_was_given_as_its_failure(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
+from etcd_operator.kube.api import CLAIMS, JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
@@ -127,7 +127,12 @@ class Recoveries:
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         stuck = "" if _phase(pod) in _OVER else unstopped(pod, now)
         said = stuck or jobs.out_of_memory(pod) or _last_words(pod)
-        return said or trouble(pod, None, age, now)
+        return said or trouble(pod, self._claim(job), age, now)
+
+    def _claim(self, job: Json) -> Json | None:
+        """The claim whose volume the Job works on."""
+        name = f"{naming.DATA_VOLUME}-{annotations_of(job).get(naming.SURVIVOR, '')}"
+        return self._store.get(CLAIMS, job["metadata"]["namespace"], name)
 
 
 async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:

@@ -182,8 +182,9 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
     if phase == "Pending" and chosen is None:
         return (
             f"claim {name} has no storage class and Kubernetes has no default one: mark a "
-            "StorageClass as the default, or delete the EtcdCluster and its claims, and create it "
-            "again with spec.pod.persistentVolumeClaimSpec.storageClassName"
+            "StorageClass as the default; or, if the cluster has no data yet, delete the "
+            "EtcdCluster and its claims, and create it again with "
+            "spec.pod.persistentVolumeClaimSpec.storageClassName"
         )
     if phase == "Pending" and "unbound immediate" in unscheduled:
         whose = f"of storage class {chosen}" if chosen else "that was created by hand"

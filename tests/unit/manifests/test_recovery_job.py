@@ -14,7 +14,7 @@ from worlds import body
 
 from etcd_operator.cluster import recovery
 from etcd_operator.cluster.recovery import JOB_NAME, Recoveries
-from etcd_operator.kube.api import JOBS, PODS, Unavailable
+from etcd_operator.kube.api import CLAIMS, JOBS, PODS, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_operator.start.journal import Journal
 from etcd_operator.step_result import Done, Outdated
@@ -25,7 +25,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs import restore
 from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
 from etcd_stateful.records import bootstrap as records
@@ -385,6 +385,27 @@ class TestWhatIsAsked:
 
         assert found is not None
         assert found.trouble == f"refused: {words}"
+
+    async def test_a_claim_without_a_volume_was_not_said_to_keep_the_job_waiting(
+        self, kube: FakeKube
+    ) -> None:
+        """Only the scheduler's words were passed on, which do not name it or its class."""
+        self.made(kube)
+        words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+        unscheduled = {"type": "PodScheduled", "status": "False", "message": words}
+        self.pod(kube, phase="Pending", conditions=[unscheduled])
+        pod = kube.live(PODS, "c-recovery-x7k2p", "ns")
+        pod["metadata"]["creationTimestamp"] = kube.clock.rfc3339()
+        kube.put(PODS, pod)
+        kube.clock.now += 20.0
+        claim = first_claim(parse_cluster(body(3)), 1)
+        pending = {"spec": {"storageClassName": "fsat"}, "status": {"phase": "Pending"}}
+        kube.put(CLAIMS, claim | pending)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert "claim data-c-1 waits for a volume of storage class fsat" in found.trouble
 
     @pytest.mark.parametrize("failure", ["Error: no space left on device", "panic: no database"])
     async def test_what_etcdutl_had_begun_with_was_given_as_its_failure(

@@ -162,9 +162,10 @@ def test_a_cluster_without_any_storage_class_is_reported():
     words = said(UNSCHEDULABLE, claim())
     assert words == (
         "claim data-a-0 has no storage class and Kubernetes has no default one: mark a "
-        "StorageClass as the default, or delete the EtcdCluster and its claims, and create it "
-        "again with spec.pod.persistentVolumeClaimSpec.storageClassName"
-    )
+        "StorageClass as the default; or, if the cluster has no data yet, delete the EtcdCluster "
+        "and its claims, and create it again with "
+        "spec.pod.persistentVolumeClaimSpec.storageClassName"
+    ), "a cluster that grows has data"
 
 
 @pytest.mark.parametrize("spec", [{"storageClassName": "fast"}, {"storageClassName": ""}])

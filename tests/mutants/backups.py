@@ -942,8 +942,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "failure=failure, unproven=failure.left)",
-        "failure=failure)",
+        ", unproven=failure.left, began=began)",
+        ", began=began)",
         "a file that could not be read back stays when its schedule deletes its object",
     ),
     Mutant(

@@ -53,7 +53,6 @@ class EtcdBackupSchedule:
     namespace: str
     name: str
     uid: str
-    generation: int
     cron: str
     template: Mapping[str, Any]
     """The spec of each EtcdBackup, before the time is appended to its path."""
@@ -104,7 +103,6 @@ def parse_schedule(body: Mapping[str, Any]) -> EtcdBackupSchedule:
         namespace=str(metadata.get("namespace", "")),
         name=name,
         uid=str(metadata.get("uid", "")),
-        generation=int(metadata.get("generation", 0)),
         cron=_cron(spec),
         template=_template(spec.object("template")),
         time_zone=zone,

@@ -254,8 +254,8 @@ def _trying(tried: Job) -> Step:
 def _failed(seen: ObservedBackup, job: Job) -> WriteStatus:
     words = (job.why or f"Job {job.name} has failed") + _waited(seen)
     failure = job.said.failure or Failure("JobFailed", words)
-    said = WriteStatus(failure.reason, failure.message, failure=failure, unproven=failure.left)
-    return replace(said, began=_began(seen, job))
+    began = _began(seen, job)
+    return WriteStatus(failure.reason, failure.message, unproven=failure.left, began=began)
 
 
 def _waited(seen: ObservedBackup) -> str:

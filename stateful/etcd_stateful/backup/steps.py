@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.observed import Job, Run
-from etcd_stateful.backup.outcome import Failure, Progress, Stored, Verified
+from etcd_stateful.backup.outcome import Progress, Stored, Verified
 
 IMAGE_UNPULLABLE: Final = "its operator image cannot be pulled, and the operator now runs another"
 """Why a Job is recreated whose pod waits for an operator image that no registry has any more."""
@@ -57,7 +57,6 @@ class WriteStatus:
     unproven: str = ""
     """Location of a backup that a run has left in the store which failed, or which an edit has
     ended."""
-    failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
     """When the run began; set only if the run is over."""

@@ -18,7 +18,7 @@ from etcd_stateful.backup.schedules import Create, Due, ObservedSchedule, Record
 from etcd_stateful.naming import LET_GO, SCHEDULE_UID, scheduled_backup
 
 NOON = 1_795_262_400
-HOURLY = EtcdBackupSchedule("ns", "s", "uid-s", 1, "0 * * * *", {})
+HOURLY = EtcdBackupSchedule("ns", "s", "uid-s", "0 * * * *", {})
 RECORD = Record(float(NOON - 3600), HOURLY.times, last_made=NOON - 3600)
 
 

@@ -5,24 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from etcd_stateful.backup import foreign_files, packing
 from etcd_stateful.backup.foreign_files import ForeignFiles
 from etcd_stateful.untrusted import loads, whole
 from etcd_stateful.versions import LONGEST_VERSION
-
-Reason = Literal[
-    "EtcdRefused",
-    "EtcdUnreachable",
-    "Interrupted",
-    "InvalidSecret",
-    "SnapshotDamaged",
-    "StoreRefused",
-    "StoreUnreachable",
-    "TimedOut",
-    "VerificationFailed",
-]
 
 FINAL_EXIT: Final = 3
 """Exit code of a failure that would repeat at every further try."""

@@ -941,6 +941,12 @@ MUTANTS: Final = [
         "files that could not be read back fill the store",
     ),
     Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        "if (self._root / marker.FILE).exists():",
+        "if False:",
+        "a Job writes over the files of a member whose claim was recorded later",
+    ),
+    Mutant(
         _PLAN,
         ", unproven=failure.left, began=began)",
         ", began=began)",

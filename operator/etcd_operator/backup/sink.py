@@ -25,10 +25,11 @@ from etcd_operator.fsync import fsync
 from etcd_operator.tasks import cancel
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
-from etcd_stateful.backup import names
+from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.foreign_files import File
 from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.start import marker
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,8 @@ class Sink:
         guarded = _Guarded(pieces)
         target = self._unfinished if self._on_disk else key
         try:
+            if self._on_disk:
+                await _in_thread(self._spare_a_members)
             await self.clear()
             await self._upload(target, guarded)
             if self._on_disk:
@@ -224,6 +227,12 @@ class Sink:
         for key in keys:
             with failures_of(self._store), suppress(FileNotFoundError):
                 await obstore.delete_async(self._client, key)
+
+    def _spare_a_members(self) -> None:
+        """Raises StoreFailed on the volume of a member. The operator looks at the claim before it
+        makes the Job, but that may be before the claim is recorded."""
+        if (self._root / marker.FILE).exists():
+            raise StoreFailed(trouble.of_a_member(self._store))
 
     async def clear(self) -> None:
         """Deletes unfinished files that killed Jobs left on a volume; raises StoreFailed."""

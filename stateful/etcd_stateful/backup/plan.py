@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import trial
+from etcd_stateful.backup import trial, trouble
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.observed import Job, ObservedBackup, Run
 from etcd_stateful.backup.outcome import Failure, JobReport, Stored, Verified
@@ -132,12 +132,8 @@ def _missing(seen: ObservedBackup) -> WriteStatus | None:
             after=SLOW_SECONDS,
         )
     if seen.members:
-        return WriteStatus(
-            "VolumeOfCluster",
-            f"spec.volume.claimName: PersistentVolumeClaim {backup.store.bucket!r} has the data of "
-            "a member of an EtcdCluster, so backups cannot be stored there; name another",
-            after=SLOW_SECONDS,
-        )
+        failure = trouble.of_a_member(backup.store)
+        return WriteStatus(failure.reason, failure.message, after=SLOW_SECONDS)
     return None
 
 

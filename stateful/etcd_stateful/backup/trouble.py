@@ -92,6 +92,13 @@ def store_failure(store: Store, raw: str) -> Failure:
     return Failure(reason, told)
 
 
+def of_a_member(store: Store) -> Failure:
+    """The failure for a claim on which no backup is written."""
+    words = f"spec.volume.claimName: PersistentVolumeClaim {store.bucket!r} has the data of a "
+    words += "member of an EtcdCluster, so backups cannot be stored there; name another"
+    return Failure("VolumeOfCluster", words, final=True)
+
+
 def is_forbidden(raw: str) -> bool:
     """Whether the store authenticated the client, but refused this one operation."""
     code = _code_of(raw)

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -155,6 +155,25 @@ def made_clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(clients, "S3Store", kept)
     return made
+
+
+async def test_a_job_made_before_the_claim_was_recorded_wrote_over_the_files_of_its_member(
+    sink: Sink, tmp_path: Path
+) -> None:
+    """The claim was looked at before the Job was made, and the pod of the Job started much later,
+    beside that of the member."""
+    (tmp_path / "member.json").write_bytes(b"{}")
+    (tmp_path / KEY).write_bytes(b"the member's")
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield b"a snapshot"
+
+    with pytest.raises(StoreFailed) as refused:
+        await sink.write(KEY, pieces())
+
+    assert (refused.value.failure.reason, refused.value.failure.final) == ("VolumeOfCluster", True)
+    assert "spec.volume.claimName: PersistentVolumeClaim 'claim'" in str(refused.value)
+    assert (tmp_path / KEY).read_bytes() == b"the member's"
 
 
 @pytest.mark.parametrize("checksum", ["", *CHECKSUMS])

@@ -128,6 +128,12 @@ SPEC_HASH = f"{GROUP}/spec-hash"
 """On pods: a hash of the parts of the spec that they were made from. An operator that renders the
 same spec differently keeps the hash, so that an upgrade of the operator alone restarts no pod."""
 
+ARGO_CD_OPTIONS = "argocd.argoproj.io/sync-options"
+"""On claims: `KEPT`. Where Argo CD tracks objects by `LABEL_INSTANCE`, the default before 3.0, it
+would delete the claims of a deleted cluster for an Application of that name."""
+
+KEPT = "Prune=false,Delete=false"
+
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
 LABEL_COMPONENT = "app.kubernetes.io/component"

@@ -108,9 +108,10 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STATEFUL_SET,
-        '            "annotations": {naming.CLUSTER_UID: cluster.uid},\n',
-        '            "annotations": {naming.CLUSTER_UID: cluster.uid},\n'
-        '            "ownerReferences": metadata(cluster, "")["ownerReferences"],\n',
+        '            "labels": naming.labels(cluster.name),\n            "annotations": {\n',
+        '            "labels": naming.labels(cluster.name),\n'
+        '            "ownerReferences": metadata(cluster, "")["ownerReferences"],\n'
+        '            "annotations": {\n',
         "F6: claims are owned by the cluster, and go with it",
     ),
     Mutant(

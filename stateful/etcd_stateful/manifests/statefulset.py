@@ -95,7 +95,7 @@ def _notes(live: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _claim(cluster: EtcdCluster) -> Manifest:
     """The claim template. Claims have no owner reference, because they outlive the cluster; so an
-    annotation says from the beginning which cluster they are for."""
+    annotation says from the beginning which cluster they are for, and another that they stay."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": DEFAULT_STORAGE}},
@@ -105,7 +105,10 @@ def _claim(cluster: EtcdCluster) -> Manifest:
         "metadata": {
             "name": naming.DATA_VOLUME,
             "labels": naming.labels(cluster.name),
-            "annotations": {naming.CLUSTER_UID: cluster.uid},
+            "annotations": {
+                naming.CLUSTER_UID: cluster.uid,
+                naming.ARGO_CD_OPTIONS: naming.KEPT,
+            },
         },
         "spec": spec,
     }

@@ -446,9 +446,21 @@ class TestStatefulSet:
     def test_claims_say_from_birth_which_cluster_they_were_made_for(self) -> None:
         (template,) = self.spec()["volumeClaimTemplates"]
 
-        assert template["metadata"]["annotations"] == {
-            naming.CLUSTER_UID: body()["metadata"]["uid"]
-        }
+        told = template["metadata"]["annotations"]
+        assert told[naming.CLUSTER_UID] == body()["metadata"]["uid"]
+
+    def test_claims_with_the_label_that_argo_cd_tracks_objects_by_are_not_its_to_delete(
+        self,
+    ) -> None:
+        """An Application with the cluster's name took those of a deleted cluster for its own."""
+        (template,) = self.spec()["volumeClaimTemplates"]
+        labels, notes = template["metadata"]["labels"], template["metadata"]["annotations"]
+
+        assert "app.kubernetes.io/instance" in labels
+        assert notes["argocd.argoproj.io/sync-options"].split(",") == [
+            "Prune=false",
+            "Delete=false",
+        ]
 
     @pytest.mark.parametrize(
         ("notes", "version"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from etcd_operator.cluster import expansion, recovery
 from etcd_operator.cluster.tickets import NoAnswer, Start
@@ -108,64 +108,46 @@ class Applier:
         self._identity = identity
         self._accounts = accounts
         self._passwords = passwords
+        self._by_step: Mapping[type[Write], Callable[[EtcdCluster, Any], Awaitable[StepResult]]] = {
+            ApplyChild: self._apply_child,
+            CreateSecret: self._create_secret,
+            WriteBootstrap: self._write_bootstrap,
+            IssueCertificate: self._issue,
+            RotateAuthority: self._issue,
+            TakeCertificate: self._take,
+            RecordMember: self._record_member,
+            PushTicket: self._push_ticket,
+            ExpandClaim: self._expand,
+            TouchStatefulSet: self._touch,
+            DeleteClaim: self._delete,
+            DeletePod: self._delete,
+            CreateJob: self._of_job,
+            DeleteJob: self._of_job,
+            ChangeAuth: self._change_auth,
+        }
+        """All other steps are changes of etcd."""
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> StepResult:
-        match step:
-            case ApplyChild() | CreateSecret() | WriteBootstrap():
-                return await self._put(cluster, step)
-            case RecordMember() | ExpandClaim() | TouchStatefulSet() | PushTicket():
-                return await self._update(cluster, step)
-            case DeleteClaim() | DeletePod():
-                return await self._delete(cluster, step)
-            case CreateJob() | DeleteJob():
-                return await recovery.apply(self._kube, cluster.namespace, step)
-            case IssueCertificate() | RotateAuthority() | TakeCertificate():
-                return await self._certify(cluster, step)
-            case _:
-                return await self._change(cluster, step)
+        return await self._by_step.get(type(step), self._change)(cluster, step)
 
-    async def _certify(
-        self, cluster: EtcdCluster, step: IssueCertificate | RotateAuthority | TakeCertificate
-    ) -> StepResult:
-        now = self._wall_clock()
-        if isinstance(step, TakeCertificate):
-            return await taking.take(self._kube, self._finder, cluster, step, now)
-        return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
+    async def _change(self, cluster: EtcdCluster, step: EtcdChange) -> StepResult:
+        return await changes.change(self._etcd, step, self._identity(cluster))
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> StepResult:
         password_of = partial(self._passwords.unchanged, cluster)
         return await accounts.change(self._accounts, step, self._identity(cluster), password_of)
 
-    async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> StepResult:
-        if isinstance(step, ChangeAuth):
-            return await self._change_auth(cluster, step)
-        return await changes.change(self._etcd, step, self._identity(cluster))
-
-    async def _put(
-        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap
+    async def _issue(
+        self, cluster: EtcdCluster, step: IssueCertificate | RotateAuthority
     ) -> StepResult:
-        match step:
-            case ApplyChild():
-                return await self._apply_child(cluster, step)
-            case CreateSecret():
-                return await self._create_secret(cluster, step)
-            case WriteBootstrap():
-                return await self._write_bootstrap(cluster, step)
+        now = self._wall_clock()
+        return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
 
-    async def _update(
-        self,
-        cluster: EtcdCluster,
-        step: RecordMember | ExpandClaim | TouchStatefulSet | PushTicket,
-    ) -> StepResult:
-        match step:
-            case RecordMember():
-                return await self._record_member(cluster, step)
-            case ExpandClaim():
-                return await self._expand(cluster, step)
-            case TouchStatefulSet():
-                return await self._touch(cluster, step)
-            case PushTicket():
-                return await self._push_ticket(cluster, step)
+    async def _take(self, cluster: EtcdCluster, step: TakeCertificate) -> StepResult:
+        return await taking.take(self._kube, self._finder, cluster, step, self._wall_clock())
+
+    async def _of_job(self, cluster: EtcdCluster, step: CreateJob | DeleteJob) -> StepResult:
+        return await recovery.apply(self._kube, cluster.namespace, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> StepResult:
         """Applies a child at the observed resourceVersion, or creates it if its name is free.

@@ -161,7 +161,7 @@ def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
     """A budget that follows the number of members was changed, not put back."""
     wanted: dict[str, Any] = {**step.manifest}
     before, now = least_of(dict(live)), least_of(wanted)
-    if before == now:
+    if before in (None, now):
         return _put_back(step)
     words = f"minAvailable of {step.name} goes from {before} to {now}, a quorum of the members"
     return "Normal", "BudgetChanged", words

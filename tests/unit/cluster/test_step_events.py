@@ -167,6 +167,7 @@ def budget(least):
             ("BudgetChanged", "minAvailable of a goes from 2 to 3, a quorum of the members"),
         ),
         (budget(3), ("PutBack", "put back PodDisruptionBudget a: x")),
+        (budget("50%"), ("PutBack", "put back PodDisruptionBudget a: x")),
         (None, ("Created", "created PodDisruptionBudget a")),
     ],
 )

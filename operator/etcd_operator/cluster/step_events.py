@@ -145,8 +145,9 @@ def _of_replacement(before: Bootstrap, after: Bootstrap) -> str | None:
 
 def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> StepEvent:
     """The Event for a child. It is new while the cluster forms, and until the client Service
-    exists, which is created right after. Later it was put back."""
-    first = not is_latched(seen) or seen.client_service is None
+    exists, which is created right after, before the budget. Later it was put back."""
+    is_new = seen.client_service is None and seen.disruption_budget is None
+    first = not is_latched(seen) or is_new
     later = step.kind in _LATER
     if created and (first or later):
         return "Normal", "Created", f"created {step.kind} {step.name}"

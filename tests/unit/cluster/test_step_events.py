@@ -149,6 +149,21 @@ def test_a_recreated_stateful_set_is_reported_as_put_back():
     assert found == ("Normal", "PutBack", "put back StatefulSet a: x")
 
 
+@pytest.mark.parametrize(
+    ("budget", "news"),
+    [
+        ({"spec": {"minAvailable": 2}}, ("PutBack", "put back Service a-client: x")),
+        (None, ("Created", "created Service a-client")),
+    ],
+)
+def test_a_deleted_client_service_was_reported_as_created_for_the_first_time(budget, news):
+    """So with the very Event of its creation, which is not posted twice within minutes: nothing
+    was to be seen. The budget is created after the client Service."""
+    step = ApplyChild("Service", "a-client", {}, "x")
+    around = seen(client_service=None, disruption_budget=budget)
+    assert event_of(None, step, around, created=True) == ("Normal", *news)
+
+
 def test_a_new_claim_for_a_restore_in_place_is_not_reported_as_put_back() -> None:
     step = ApplyChild("PersistentVolumeClaim", "data-a-3", {}, "x")
     found = event_of(None, step, seen(), created=True)

@@ -13,7 +13,6 @@ from etcd_stateful import stored_conditions
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning.bootstrap import running_version
 from etcd_stateful.membership.epochs import in_place_request, survivor
-from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import upgrade
@@ -40,9 +39,9 @@ def scaling(outcome: Outcome) -> Condition | None:
 
 
 def _scaling_unseen(outcome: Outcome, seen: Observation) -> Condition | None:
-    """Without a member list, the replicas tell: they are raised before a member is added, and
-    lowered after it is removed."""
-    have, size = seen.replicas or replicas.wanted(seen), seen.cluster.size
+    """Without a member list, the record tells: its number is raised before a member is added, and
+    lowered after it is removed. The replicas may have been changed by hand."""
+    have, size = recorded(seen).ordinals, seen.cluster.size
     if have == size and not outcome.was("Scaling"):
         return None
     way = "ScalingDown" if have > size else "ScalingUp"

@@ -40,6 +40,7 @@ def cluster(
     live = copy.deepcopy(dict(base.stateful_set or {}))
     live["spec"]["replicas"] = len(there)
     assert base.etcd is not None
+    assert base.secret is not None
     members = tuple(
         replace(member, learner=ordinal == learner)
         for member in base.etcd.members
@@ -48,6 +49,7 @@ def cluster(
     return replace(
         base,
         cluster=replace(base.cluster, size=size),
+        secret=replace(base.secret, bootstrap=replace(recorded(base), size=len(there))),
         stateful_set=live,
         etcd=replace(base.etcd, members=members),
         statuses={one: status for one, status in base.statuses.items() if one in listed},
@@ -212,6 +214,15 @@ class TestScaling:
 
         assert scaled.reason == way
         assert scaled.message == f"to {size} members; waiting for a quorum to answer"
+
+    @pytest.mark.parametrize("by_hand", [1, 5])
+    def test_was_reported_of_a_stateful_set_that_somebody_scaled(self, by_hand: int) -> None:
+        """Without a quorum, `kubectl scale statefulset` looked like an edit of spec.size, until the
+        quorum was back."""
+        scaled, as_declared = cluster(3, range(3), replicas=by_hand), cluster(3, range(3))
+        seen = replace(scaled, secret=as_declared.secret, etcd=None)
+
+        assert "Scaling" not in told(seen, Wait("a quorum to answer"))
 
     def test_is_still_reported_when_the_quorum_is_lost_half_way(self) -> None:
         seen = replace(cluster(5, range(4), learner=3), etcd=None)

@@ -53,6 +53,9 @@ _ALL_NODES: Final = re.compile(
     r"\.(\s|$)"
 )
 
+_BEFORE_PREEMPTION: Final = " no new claims to deallocate,"
+"""What Kubernetes 1.34 and newer say just before that."""
+
 
 def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
     """What keeps the pod from serving, the most specific cause first.
@@ -207,7 +210,8 @@ def _unscheduled(status: Object) -> str:
     if scheduled.get("status") != "False":
         return ""
     words = str(scheduled.get("message") or "no reason given")
-    return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
+    why = words.partition(" preemption: ")[0].removesuffix(_BEFORE_PREEMPTION)
+    return _short(f"cannot be scheduled: {why}")
 
 
 def is_image_missing(container: Object) -> bool:

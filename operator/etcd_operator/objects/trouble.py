@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from etcd_operator.objects import termination_message
 from etcd_operator.timestamps import seconds, seconds_since
-from etcd_stateful import stored_conditions
+from etcd_stateful import naming, stored_conditions
 
 Object = Mapping[str, Any]
 
@@ -160,7 +160,11 @@ def _ended_early(ended: Object) -> bool:
 
 
 def _keeps_failing(container: Object, ended: Object) -> str:
-    return _short(f"container {container['name']} keeps failing{_how(ended)}")
+    name = container["name"]
+    ours = name in (naming.ETCD_CONTAINER, naming.START_CONTAINER)
+    killed = ours and ended.get("reason") == "OOMKilled"
+    advice = "; raise spec.pod.resources.limits.memory" if killed else ""
+    return _short(f"container {name} keeps failing{_how(ended)}{advice}")
 
 
 def _how(ended: Object) -> str:

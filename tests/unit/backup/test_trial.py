@@ -422,7 +422,8 @@ class TestThePasses:
         assert world.condition()["reason"] == "VerificationFailed"
         assert world.condition()["message"] == (
             "the etcd of the trial restore does not run on what is stored: container etcd keeps "
-            "failing: exit code 137 (OOMKilled): panic: no memory"
+            "failing: exit code 137 (OOMKilled): panic: no memory; raise "
+            "spec.pod.resources.limits.memory"
         )
 
     async def test_a_slow_etcd_is_not_blamed(self) -> None:

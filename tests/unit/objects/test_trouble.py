@@ -133,10 +133,18 @@ def test_a_crash_loop_is_reported_with_exit_code_and_last_message():
     )
 
 
-def test_a_container_killed_for_memory_is_reported():
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("etcd", "; raise spec.pod.resources.limits.memory"),
+        ("start", "; raise spec.pod.resources.limits.memory"),
+        ("injected-by-admission", ""),
+    ],
+)
+def test_a_container_killed_for_memory_was_reported_without_the_field_to_raise(name, advice):
     ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    status = waiting("CrashLoopBackOff", restartCount=1, lastState=ended)
-    assert said(status) == "container etcd keeps failing: exit code 137 (OOMKilled)"
+    status = waiting("CrashLoopBackOff", name=name, restartCount=1, lastState=ended)
+    assert said(status) == f"container {name} keeps failing: exit code 137 (OOMKilled){advice}"
 
 
 def test_between_two_restarts_the_message_stays():

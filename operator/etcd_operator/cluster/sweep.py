@@ -251,9 +251,10 @@ class Network:
             return None
 
     def _log(self, error: Exception) -> None:
-        """Logs an error: a member of another cluster at a pod's address as a warning now and then,
-        all else at DEBUG, because members often do not answer while pods start."""
-        news = isinstance(error, etcd_api.Stranger) and self._is_new(str(error))
+        """Logs an error: a member of another cluster at a pod's address, or a failed handshake, as
+        a warning now and then, all else at DEBUG: members often do not answer while pods start."""
+        grave = isinstance(error, etcd_api.Stranger | etcd_api.NoHandshake)
+        news = grave and self._is_new(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
     def _is_new(self, words: str) -> bool:

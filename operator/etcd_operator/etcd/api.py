@@ -31,6 +31,10 @@ class Stranger(NoAnswer):
         self.cluster_id = cluster_id
 
 
+class NoHandshake(NoAnswer):
+    """One side refuses the other's certificate, or they have no kind of TLS in common."""
+
+
 class Refused(Exception):
     """etcd itself refused, in its own words. Nothing has changed; a later try may succeed."""
 

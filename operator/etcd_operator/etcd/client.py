@@ -30,6 +30,7 @@ from etcd_operator.etcd.api import (
     Endpoint,
     Hash,
     NoAnswer,
+    NoHandshake,
     Refused,
     Stranger,
 )
@@ -87,6 +88,8 @@ _REFUSED_IN_WORDS: Final = (
 )
 """etcd's messages for refusals whose code alone would leave the outcome unknown."""
 
+
+_NO_HANDSHAKE: Final = "Tls handshake failed"
 
 Ask = Callable[[Any], Awaitable[Any]]
 
@@ -284,4 +287,7 @@ def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
         return Denied(words.removeprefix("etcdserver: ") or code.name)
     if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_IN_WORDS):
         return Refused(words.removeprefix("etcdserver: ") or code.name)
+    _, failed, why = words.partition(_NO_HANDSHAKE)
+    if failed:
+        return NoHandshake(f"{at.target}: {failed}{why[:200]}")
     return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

@@ -11,7 +11,7 @@ from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
 from etcd_operator.cluster.endpoints import YOUNG_PATIENCE, endpoints
 from etcd_operator.cluster.sweep import AGAIN_SECONDS, LIST_TRIES, Network
-from etcd_operator.etcd.api import READ_SECONDS, Endpoint, Hash, Identity, NoAnswer
+from etcd_operator.etcd.api import READ_SECONDS, Endpoint, Hash, Identity, NoAnswer, NoHandshake
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN, _mentioned
 from etcd_stateful import identity
 from etcd_stateful.api.cluster import parse_cluster
@@ -264,6 +264,23 @@ async def test_another_cluster_was_logged_at_every_look(network, etcd, clock, ca
     clock.now += AGAIN_SECONDS
     await network.ask(observation(), KEY)
     assert [one.levelname for one in caplog.records].count("WARNING") == 2
+
+
+async def test_why_no_tls_connection_came_about_was_nowhere_to_be_seen(
+    network, etcd, clock, caplog
+):
+    """Not even in the log, so a certificate that only the operator refuses looked like silence."""
+
+    async def refused(at, *_):
+        raise NoHandshake(f"{at.target}: Tls handshake failed: KEY_USAGE_BIT_INCORRECT")
+
+    etcd.status = refused
+    for _ in range(3):
+        await network.ask(observation(), KEY)
+        clock.now += 1
+    said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(said) == 3, "once for each member"
+    assert all("KEY_USAGE_BIT_INCORRECT" in one for one in said)
 
 
 async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence(network, etcd):

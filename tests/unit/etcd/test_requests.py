@@ -8,7 +8,14 @@ import grpc
 import pytest
 from aetcd import rpc
 
-from etcd_operator.etcd.api import Denied, Endpoint, NoAnswer, Refused, Stranger
+from etcd_operator.etcd.api import (
+    Denied,
+    Endpoint,
+    NoAnswer,
+    NoHandshake,
+    Refused,
+    Stranger,
+)
 from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful.observed.members import Alarm
 
@@ -102,6 +109,18 @@ async def test_members_are_added_as_learners(member: Member) -> None:
     asked = rpc.MemberAddRequest.FromString(member.asked["MemberAdd"])
     assert asked.isLearner
     assert list(asked.peerURLs) == ["http://a-3:2380", "https://a-3:2380"]
+
+
+async def test_the_cause_of_a_failed_handshake_was_cut_off(member: Member) -> None:
+    words = (
+        "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:2379: Tls "
+        "handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000012e:SSL routines:"
+        "OPENSSL_internal:KEY_USAGE_BIT_INCORRECT: Invalid certificate verification context: OK"
+    )
+    member.error = (CODES.UNAVAILABLE, words)
+
+    with pytest.raises(NoHandshake, match=r"Tls handshake failed .*KEY_USAGE_BIT_INCORRECT"):
+        await GrpcEtcd().member_remove(member.at(), 3)
 
 
 @pytest.mark.parametrize(

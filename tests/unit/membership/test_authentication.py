@@ -413,6 +413,18 @@ class TestHeld:
         assert not found.accounts.enabled
         assert "web" not in found.accounts.passwords
 
+    def test_that_everybody_can_write_until_the_secret_is_there_was_not_said(self, on) -> None:
+        found = world()
+        for one in (found, on):
+            one.declare(users=[*AUTH["users"], NEW])
+            one.problems = {"new": "Secret new does not exist"}
+        off, other = drive(found, idle=2), drive(on, idle=2)
+
+        assert isinstance(off, Hold)
+        assert "authentication is off until then: every client with a certificate" in off.message
+        assert isinstance(other, Hold)
+        assert "authentication is off" not in other.message
+
     def test_once_all_users_exist_the_secret_is_no_longer_needed(self, on) -> None:
         del on.secrets["web"]
         on.problems = {"web": "Secret web does not exist"}

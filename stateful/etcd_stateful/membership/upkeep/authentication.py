@@ -136,10 +136,14 @@ def why_not_applied(seen: Observation) -> Hold | None:
     ]
     if not wrong:
         return _passwordless(seen, auth)
+    open_to_all = (
+        ". Also, authentication is off until then: every client with a certificate may read and "
+        "write all keys"
+    )
     return Hold(
         UNUSABLE,
         f"{'; '.join(wrong)}. Until that is fixed, an existing user keeps its password, and a new "
-        "user is not created",
+        f"user is not created{open_to_all if seen.auth and not seen.auth.enabled else ''}",
     )
 
 

@@ -90,6 +90,9 @@ _REFUSED_IN_WORDS: Final = (
 
 
 _NO_HANDSHAKE: Final = "Tls handshake failed"
+_ALERT: Final = "TSI_DATA_CORRUPTED"
+"""In gRPC's words for a connection that the server ends with an alert once the handshake is over.
+In TLS 1.3 only then it looks at the client's certificate."""
 
 Ask = Callable[[Any], Awaitable[Any]]
 
@@ -290,4 +293,7 @@ def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
     _, failed, why = words.partition(_NO_HANDSHAKE)
     if failed:
         return NoHandshake(f"{at.target}: {failed}{why[:200]}")
+    if _ALERT in words:
+        said = "ended the TLS connection, as with a certificate that it does not accept"
+        return NoHandshake(f"{at.target} {said}")
     return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

@@ -123,6 +123,14 @@ async def test_the_cause_of_a_failed_handshake_was_cut_off(member: Member) -> No
         await GrpcEtcd().member_remove(member.at(), 3)
 
 
+async def test_that_a_member_refuses_the_operators_certificate_was_not_said(member: Member) -> None:
+    """With TLS 1.3 its alert comes when the handshake is over for the operator."""
+    member.error = (CODES.UNAVAILABLE, "ipv4:10.0.0.1:2379: Unwrap failed (TSI_DATA_CORRUPTED)")
+
+    with pytest.raises(NoHandshake, match="as with a certificate that it does not accept"):
+        await GrpcEtcd().member_remove(member.at(), 3)
+
+
 @pytest.mark.parametrize(
     ("code", "words", "meaning"),
     [

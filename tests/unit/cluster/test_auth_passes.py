@@ -420,6 +420,37 @@ async def test_passwords_that_take_minutes_to_hash_leave_time_for_other_steps(on
     assert "users and roles" in on.status["plan"]
 
 
+async def test_more_passwords_than_could_be_tried_in_one_look_were_tried_from_the_first_for_ever(
+    on, monkeypatch
+):
+    """Members with little CPU take seconds for one. All that comes after users and roles, such as a
+    new version, waited without end, and etcd was kept busy."""
+    status, right, tried = on.accounts.status, on.accounts.try_password, []
+
+    async def begins(at):
+        tried.clear()
+        return await status(at)
+
+    async def slow(at, user, password):
+        tried.append(user)
+        if len(tried) > 1:
+            raise NoAnswer("Deadline Exceeded")
+        return await right(at, user, password)
+
+    monkeypatch.setattr(on.accounts, "status", begins)
+    monkeypatch.setattr(on.accounts, "try_password", slow)
+    on.accounts.do(SetPassword("web"), "another")
+    for _ in range(6):
+        minutes(on)
+        await on.run()
+
+    assert on.accounts.passwords["web"] == "web-secret-1"
+    assert on.status["plan"] == "nothing to do"
+    minutes(on)
+    await on.run()
+    assert not tried
+
+
 async def test_members_that_deny_the_operator_are_reported_and_nothing_is_done(bench):
     bench.declare(TLS={"peer": "Plaintext", "client": "Plaintext"})
     await bench.run()

@@ -795,7 +795,7 @@ class TestWhatFails:
         step = drive(world, idle=8, limit=MOST)
 
         assert isinstance(step, Wait)
-        assert step.reason.startswith("claim data-c-1 to be gone: until then pod c-3 would not")
+        assert step.reason.startswith("claim data-c-1 to be gone: until then pod c-3 is not")
         world.stuck_claims = set()
         assert drive(world, idle=8, limit=MOST) == Settled()
 

@@ -85,6 +85,16 @@ def wait_for_occupants(seen: Observation) -> Step | None:
     return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
 
 
+def wait_for_old_claim(claim: Claim, pod: str) -> Wait:
+    """Waits for a deleted claim of an ordinal below the pod's: if the StatefulSet controller cannot
+    create a pod, it creates none above it. Something may keep the claim for ever."""
+    return Wait(
+        f"claim {claim.name} to be gone: until then pod {pod} is not created (if the claim stays, "
+        "its finalizers say what keeps it)",
+        soon=True,
+    )
+
+
 def name_taken(job: Job) -> Hold:
     return Hold(
         "NameTaken",

@@ -185,16 +185,10 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
 
 
 def _claim_in_the_way(seen: Observation, first: int) -> Wait | None:
-    """Waits for a deleted claim below the first member's: if the StatefulSet controller cannot
-    create a pod, it creates none above it. Something may keep the claim for ever."""
-    name = naming.pod(seen.cluster.name, first)
+    """Waits for a deleted claim below the first member's."""
     for claim in seen.claims:
         if claim.deleting and claim.ordinal < first and seen.pod(claim.ordinal) is None:
-            return Wait(
-                f"claim {claim.name} to be gone: until then pod {name} would not be created "
-                "(if the claim stays, its finalizers say what keeps it)",
-                soon=True,
-            )
+            return filling.wait_for_old_claim(claim, naming.pod(seen.cluster.name, first))
     return None
 
 

@@ -281,8 +281,7 @@ def _size(seen: Observation, kept: Claim) -> int:
 
 def _discard_others(seen: Observation, kept: Claim) -> Step | None:
     """Deletes the other members' claims. Something may keep one for ever, so only those below the
-    survivor are waited for: if the StatefulSet controller cannot create a pod, it creates none
-    above it."""
+    survivor are waited for."""
     others = (claim for claim in seen.claims if claim.ordinal != kept.ordinal)
     old = [claim for claim in others if _is_from_earlier_epoch(seen, claim)]
     for claim in old:
@@ -291,11 +290,7 @@ def _discard_others(seen: Observation, kept: Claim) -> Step | None:
             return DeleteClaim.of(claim, reason)
     for claim in old:
         if claim.ordinal < kept.ordinal:
-            return Wait(
-                f"claim {claim.name} to be gone: until then pod {recorded(seen).survivor} is not "
-                "created (if the claim stays, its finalizers say what keeps it)",
-                soon=True,
-            )
+            return filling.wait_for_old_claim(claim, recorded(seen).survivor)
     return None
 
 

@@ -175,6 +175,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
+        "    return is_set and",
+        "    return False and",
+        "what is kept after all is deleted with its object, as nobody has asked for",
+    ),
+    Mutant(
+        _RETENTION,
         " and not one.keeps_stored\n",
         "\n",
         "what somebody has said to retain is deleted",

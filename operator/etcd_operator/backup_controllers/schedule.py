@@ -38,7 +38,7 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import in_use, schedule_status, schedules
 from etcd_stateful.backup.clocks import LONGEST_WAIT
-from etcd_stateful.backup.retention import DeleteBackup, Refusal
+from etcd_stateful.backup.retention import DeleteBackup, Refusal, TakeBack
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, ObservedSchedule, Record, WriteStatus
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
@@ -202,18 +202,22 @@ class Schedules:
             missed=missed if isinstance(missed, int) else 0,
         )
 
-    async def _do(self, schedule: EtcdBackupSchedule, step: Create | DeleteBackup) -> float:
+    async def _do(
+        self, schedule: EtcdBackupSchedule, step: Create | DeleteBackup | TakeBack
+    ) -> float:
         with contextlib.suppress(Conflict):
-            if isinstance(step, DeleteBackup):
-                return await self._try_to_delete(schedule, step)
+            if not isinstance(step, Create):
+                return await self._try_to_retain(schedule, step)
             await self._create(schedule, step.moment)
         return AGAIN_SECONDS
 
-    async def _try_to_delete(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> float:
+    async def _try_to_retain(
+        self, schedule: EtcdBackupSchedule, step: DeleteBackup | TakeBack
+    ) -> float:
         """If the API server refuses it, as a policy may for one of them, that holds up neither the
         others nor what is reported of the runs."""
         try:
-            await self._delete_or_hand_over(schedule, step)
+            await self._retain(schedule, step)
         except Rejected as error:
             if error.not_found:  # Somebody else has deleted it.
                 return AGAIN_SECONDS
@@ -223,7 +227,7 @@ class Schedules:
     def _note_refusal(self, key: Key, words: str) -> None:
         now, known = self._wall_clock(), self._refusals
         if key not in known or known[key].words != words:
-            log.warning("EtcdBackup %s is not deleted: %s", key[1], words)
+            log.warning("EtcdBackup %s is not changed or deleted: %s", key[1], words)
         lately = {other: one for other, one in known.items() if one.age(now) < LONGEST_WAIT}
         self._refusals = lately | {key: Refusal(now, words)}
 
@@ -244,19 +248,21 @@ class Schedules:
         await self._kube.create(ETCD_BACKUPS, manifest)
         log.info("created EtcdBackup %s", manifest["metadata"]["name"])
 
-    async def _delete_or_hand_over(self, schedule: EtcdBackupSchedule, step: DeleteBackup) -> None:
+    async def _retain(self, schedule: EtcdBackupSchedule, step: DeleteBackup | TakeBack) -> None:
         where = (ETCD_BACKUPS, schedule.namespace, step.name)
-        if step.finalizers is None:
+        if isinstance(step, TakeBack):
+            change: Json = {"annotations": {naming.LET_GO: None}}
+            policy = schedule.template.get("deletionPolicy")
+        elif step.finalizers is None:
             version = step.resource_version
             await self._kube.delete(*where, uid=step.uid, resource_version=version)
             log.info("deleted EtcdBackup %s: beyond what spec.retention keeps", step.name)
             return
+        else:
+            notes, policy = {naming.LET_GO: "retention"}, "Delete"
+            change = {"annotations": notes, "finalizers": list(step.finalizers)}
         precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
-        patch = {
-            "metadata": precondition
-            | {"finalizers": list(step.finalizers), "annotations": {naming.LET_GO: "retention"}},
-            "spec": {"deletionPolicy": "Delete"},
-        }
+        patch = {"metadata": precondition | change, "spec": {"deletionPolicy": policy}}
         self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
 
     async def _tell(self, body: Json, seen: ObservedSchedule, said: WriteStatus) -> float:

@@ -49,6 +49,15 @@ class DeleteBackup:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Set `deletionPolicy` back on an EtcdBackup that is kept after all: somebody may delete it."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """When and why the API server has refused to delete an EtcdBackup."""
 
@@ -66,8 +75,9 @@ def decide(
     now: float,
     read: frozenset[str] = frozenset(),
     refused: Mapping[str, Refusal] | None = None,
-) -> DeleteBackup | None:
-    """The next step, for the oldest backup that retention does not keep; None if there is none.
+) -> DeleteBackup | TakeBack | None:
+    """The next step, for a backup that is kept after all, or else for the oldest that retention
+    does not keep; None if there is none.
 
     Args:
         read: names and locations of backups that restores read. These stay until that is over.
@@ -77,6 +87,9 @@ def decide(
     if len(asked) >= MOST_LEAVING:  # It may refuse all of them.
         return None
     stays, every = read | asked, not_kept(retention, made, now)
+    back = (one for one in made if one not in every and one.name not in asked)
+    if (kept := next(filter(_is_let_go, back), None)) is not None:
+        return TakeBack(kept.name, kept.uid, kept.resource_version)
     going = [one for one in every if stays.isdisjoint((one.name, one.location, one.unproven))]
     if sum(one.deleting and FINALIZER in one.finalizers for one in made) >= MOST_LEAVING:
         going = [one for one in going if not _waits_for_its_store(one)]
@@ -88,6 +101,12 @@ def decide(
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)
     return DeleteBackup(one.name, one.uid, one.resource_version, finalizers)
+
+
+def _is_let_go(one: ScheduledBackup) -> bool:
+    """Whether its policy was set. One that has failed stays as it is: it would begin again."""
+    is_set = one.let_go and one.deletes_stored
+    return is_set and one.state == "stored" and not one.deleting
 
 
 def _takes_along(one: ScheduledBackup) -> bool:

@@ -38,6 +38,8 @@ class ScheduledBackup:
     """The reason of its condition `Complete`."""
     others: Mapping[str, Any] | None = None
     """Its `status.otherBackups`: files in the store that are not of its schedule."""
+    let_go: bool = False
+    """Whether retention was about to delete it, and has set its `deletionPolicy`."""
     deleting: bool = False
     keeps_stored: bool = False
     """Whether `deletionPolicy` is Retain, in its own spec or else in the present template."""
@@ -87,6 +89,7 @@ def as_scheduled(
         words=str(failed or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),
+        let_go=naming.LET_GO in (metadata.get("annotations") or {}),
         deleting="deletionTimestamp" in metadata,
         keeps_stored=(policy or schedule.template.get("deletionPolicy")) == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,

@@ -21,7 +21,7 @@ from typing import Final
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
-from etcd_stateful.backup.retention import REFUSED_SECONDS, DeleteBackup, Refusal
+from etcd_stateful.backup.retention import REFUSED_SECONDS, DeleteBackup, Refusal, TakeBack
 from etcd_stateful.backup.scheduled import ScheduledBackup
 
 BUSY_SECONDS: Final = 2.0
@@ -107,7 +107,7 @@ class WriteStatus:
     miss: Miss | None = None
 
 
-Step = Create | DeleteBackup | WriteStatus
+Step = Create | DeleteBackup | TakeBack | WriteStatus
 
 
 def with_default_jitter(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
@@ -172,7 +172,7 @@ def decide(seen: ObservedSchedule) -> Step:
     return _retain(seen) or WriteStatus(record, _after(seen))
 
 
-def _retain(seen: ObservedSchedule) -> DeleteBackup | None:
+def _retain(seen: ObservedSchedule) -> DeleteBackup | TakeBack | None:
     schedule = seen.schedule
     if schedule.suspend:
         return None

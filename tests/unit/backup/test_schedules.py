@@ -438,6 +438,12 @@ class TestRetention:
 
         assert step == DeleteBackup(failed[0].name, failed[0].uid, "1", None)
 
+    def test_what_somebody_has_said_to_retain_stays_so(self) -> None:
+        for finalizers, back in (((FINALIZER,), True), ((), False)):
+            kept = made(1, let_go=True, deletes_stored=bool(finalizers), finalizers=finalizers)
+            step = retention.decide(Retention(2), (kept,), NOON)
+            assert isinstance(step, retention.TakeBack) is back
+
     def test_an_unproven_file_was_deleted_while_a_restore_read_it(self) -> None:
         """It was all that was left, and was named by its place in status.unproven."""
         failed = tuple(made(n, state="failed", unproven=f"s3://b/{n}") for n in range(10, 14))

@@ -901,7 +901,7 @@ class TestDeletionThatTheApiServerRefuses:
             assert world.kube.calls["patch EtcdBackup"] == rounds * MOST_LEAVING
             world.clock.now += REFUSED_SECONDS
 
-        assert len([one for one in caplog.records if "is not deleted" in one.getMessage()]) == (
+        assert len([one for one in caplog.records if "is not changed" in one.getMessage()]) == (
             MOST_LEAVING
         ), "each is logged once"
 
@@ -915,6 +915,31 @@ class TestDeletionThatTheApiServerRefuses:
         await world.settle()
 
         assert world.condition("Retained")["reason"] == "Kept"
+
+    @pytest.mark.parametrize("template", [{}, {"deletionPolicy": "Delete"}])
+    async def test_a_backup_that_is_kept_after_all_lost_its_file_when_it_was_deleted_by_hand(
+        self, world: World, template: Json
+    ) -> None:
+        """It had been told to delete what it has stored, and was not told otherwise."""
+        changes = {"template": SPEC["template"] | template}
+        world.declare(**changes)
+        await world.runs("03:00", "03:01")
+        declared = world.kube.live(ETCD_BACKUPS, world.name("03:00"))["spec"]
+        world.kube.failures["delete EtcdBackup"] = [self.DENIED]
+        world.declare(**changes, retention={"count": 1})
+        await world.settle()
+        let_go = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert let_go["spec"]["deletionPolicy"] == "Delete"
+        world.kube.failures["patch EtcdBackup"] = [self.DENIED]
+        world.declare(**changes, retention={"count": 2})
+        for _ in range(2):
+            world.clock.now += REFUSED_SECONDS
+            await world.settle()
+            assert world.condition("Scheduled")["reason"] == "Scheduled"
+
+        kept = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert kept["spec"] == declared
+        assert naming.LET_GO not in kept["metadata"]["annotations"]
 
     async def test_another_schedule_of_the_namespace_deletes_its_own(self, world: World) -> None:
         await world.runs(*(f"03:{minute:02}" for minute in range(MOST_LEAVING + 1)))

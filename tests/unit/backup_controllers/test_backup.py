@@ -264,6 +264,26 @@ async def test_progress_is_shown_while_it_runs(world: World) -> None:
     assert world.condition("Ready") == {**world.condition(), "type": "Ready"}
 
 
+async def test_an_upload_was_reported_before_there_was_one(world: World) -> None:
+    """So of each try that found no etcd to ask."""
+    await world.settle()
+    world.run_pod()
+    world.progress = Progress(0, 0, 0)
+    await world.settle()
+
+    assert world.condition()["message"] == "Job b-backup-g1 has begun; nothing is uploaded yet"
+
+
+async def test_a_pod_that_had_stored_its_backup_was_reported_as_starting(world: World) -> None:
+    """Until its Job was complete as well, which may take Kubernetes some seconds."""
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    await world.settle()
+
+    assert world.condition()["message"] == "the backup is stored; Job b-backup-g1 is about to end"
+    assert "succeeded" not in world.status
+
+
 async def test_progress_is_gone_when_it_is_over(world: World) -> None:
     await world.settle()
     world.run_pod()

@@ -107,13 +107,16 @@ class Source:
 
     def _needs_tls(self, endpoint: str) -> Failure:
         order, https = self._order, f"https://{endpoint.removeprefix('http://')}"
-        words = f"{order.endpoints_field}: {endpoint} speaks TLS: it must begin with https://"
+        certificate = "name a Secret with a certificate for it"
         if order.endpoints_field == CLUSTER_FIELD:
             words = f"{CLUSTER_FIELD}: its members speak TLS, and it is known as a cluster in "
             words += f"plaintext: give spec.etcdEndpoints with {https} instead"
-        if not order.tls:
-            words += ", and spec.clientTLSSecret must name a Secret with a certificate for it"
-        return Failure("EtcdRefused", words)
+            also = f", and spec.clientTLSSecret must {certificate}"
+        else:
+            words = f"{order.endpoints_field}: {endpoint} speaks TLS: it must begin with https://"
+            also = ". Unless it is a Service or a pod of an EtcdCluster of this namespace, "
+            also += f"spec.clientTLSSecret must also {certificate}"
+        return Failure("EtcdRefused", words if order.tls else words + also)
 
     async def caught_up(self, member: Member) -> Member:
         """Waits until the member has every write that was acknowledged so far; raises Unusable."""

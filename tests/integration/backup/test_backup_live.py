@@ -747,7 +747,7 @@ async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
     told_ = await back_up(plain, secret=secret)
     assert isinstance(told_, Failure)
     assert told_.reason == "EtcdRefused"
-    assert "speaks TLS: it must begin with https://, and spec.clientTLSSecret" in told_.message
+    assert "speaks TLS: it must begin with https://. Unless it is a Service" in told_.message
     by_name = replace(plain, endpoints_field="spec.clusterRef.name")
     told_ = await back_up(by_name, secret=secret)
     assert isinstance(told_, Failure)

@@ -291,3 +291,22 @@ class TestTheTrial:
         assert isinstance(failure, Failure)
         assert (failure.reason, failure.final) == ("VerificationFailed", True)
         assert "key was restored, and its manifest does not say" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("spec.etcdEndpoints", ". Unless it is a Service or a pod of an EtcdCluster of this names"),
+        ("spec.clusterRef.name", "e-client:2379 instead, and spec.clientTLSSecret must name a Sec"),
+    ],
+)
+def test_a_certificate_was_asked_for_that_a_cluster_of_the_namespace_needs_not(
+    field: str, words: str
+) -> None:
+    """As for the manifests of the coreos operator, of which only http:// has to be changed."""
+    order = replace(ORDER, endpoints_field=field)
+
+    found = Source(order)._needs_tls("http://e-client:2379")
+
+    assert words in found.message
+    assert found.message.endswith("name a Secret with a certificate for it")

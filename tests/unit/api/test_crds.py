@@ -91,3 +91,23 @@ def test_a_variable_of_etcd_had_wider_bounds_than_its_field(field: str) -> None:
     found = spec["properties"]["etcd"]["properties"][field]
 
     assert (found["minimum"], found["maximum"]) == BOUNDS[field]
+
+
+def rules(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield from schema.get("x-kubernetes-validations", ())
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for inner in schema:
+            yield from rules(inner)
+
+
+def test_a_backup_was_asked_for_of_a_cluster_that_had_never_formed() -> None:
+    """As when a storage class is misspelt, or a LimitRange refuses the size of the claims: nothing
+    can be backed up, and nothing keeps the cluster from being created again."""
+    crd = yaml.safe_load((CRDS / "etcdclusters.yaml").read_text())
+    told = [str(one.get("message", "")) for one in rules(crd)]
+    fixed = [message for message in told if "into a new EtcdCluster" in message]
+
+    assert len(fixed) == 5
+    assert all("If it has not formed, delete it and its claims" in message for message in fixed)

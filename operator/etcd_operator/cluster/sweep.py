@@ -23,7 +23,7 @@ from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep import authentication
-from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.observed.members import EtcdView, MemberStatus, is_full
 from etcd_stateful.observed.pods import Pod, StartAnswer
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Sweep:
 
     @property
     def interval(self) -> float:
-        if recounting.is_full(self.suspicion.alarms):
+        if is_full(self.suspicion.alarms):
             return SHORTEST_INTERVAL  # clients cannot write until the operator sees free space
         return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
 

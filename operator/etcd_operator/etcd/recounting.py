@@ -14,17 +14,12 @@ from collections.abc import Mapping
 
 from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.observed.members import Alarm, MemberStatus
+from etcd_stateful.observed.members import Alarm, MemberStatus, is_full
 
 
 def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:
     """Whether to recount: the quota is reached, and the operator may defragment."""
     return base.cluster.defragments and is_full(alarms)
-
-
-def is_full(alarms: tuple[Alarm, ...]) -> bool:
-    """Whether a member's file has reached its quota, so that etcd refuses writes."""
-    return any(alarm.kind == "NOSPACE" for alarm in alarms)
 
 
 async def recounted(

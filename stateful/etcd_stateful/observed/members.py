@@ -47,6 +47,11 @@ class Alarm:
     member_id: int
 
 
+def is_full(alarms: tuple[Alarm, ...]) -> bool:
+    """Whether etcd refuses writes because a member's file has reached its quota."""
+    return any(alarm.kind == "NOSPACE" for alarm in alarms)
+
+
 @dataclass(frozen=True, slots=True)
 class EtcdView:
     """The linearizable member list, and the cluster ID in the header of its response."""

@@ -32,6 +32,7 @@ from etcd_operator.step_result import Outdated
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, as_issued, issued
 from etcd_stateful.membership.steps import TakeCertificate
+from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS
 from unit.credentials.test_rotation_passes import LEAVES, RollingNodes, bundle, leaf, signed
 from unit.credentials.test_tls_passes import MANAGED, STATIC, user_secrets
 
@@ -579,6 +580,20 @@ class TestAnotherAuthority:
         assert bundle(settled, name) == [new]
         assert settled.kube.calls["delete Pod"] == pods
         assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"] == template
+
+    async def test_certificates_expired_because_the_overlap_was_longer_than_what_was_left_of_them(
+        self, settled
+    ):
+        """An issuer may grant three days; the overlap is a day, which is what is left when they are
+        renewed."""
+        ends = leaf(settled, "a-peer-tls").not_valid_after_utc.timestamp()
+        settled.clock.now = ends - 1.5 * OVERLAP
+        await self.replaced(settled)
+        while settled.clock.now < ends:
+            await a_while(settled, 20)
+            for name in LEAVES:
+                until = leaf(settled, name).not_valid_after_utc.timestamp()
+                assert until > settled.clock.now + KUBELET_SECONDS, "kubelets bring it in time"
 
     async def test_after_an_absence_certificates_of_an_authority_that_all_trust_were_not_used(
         self, settled

@@ -46,6 +46,10 @@ TOGETHER_SECONDS: Final = 60.0
 """Certificates that were issued together are renewed within this time. Waiting for all of them
 means that a new authority costs only one restart."""
 
+LAST_SECONDS: Final = 2 * KUBELET_SECONDS
+"""A certificate that expires within this time is replaced even if clients have not had all of their
+time yet: with an expired one nobody would be served."""
+
 _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 
 
@@ -317,7 +321,8 @@ def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
         return good
     known = good.authority in link.trusts and _has_followed(seen, link) and is_at_rest(seen)
     begun = any(one.sound and one.sound.authority == good.authority for one in link.leaves)
-    return good if known and (begun or _waited(seen, beside=good.authority)) else used
+    due = begun or _waited(seen, beside=good.authority) or seen.read_at + LAST_SECONDS >= used.ends
+    return good if known and due else used
 
 
 def _is_trusted(seen: Observation, link: _Link, one: Certificate) -> bool:

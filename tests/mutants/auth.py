@@ -45,7 +45,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/authentication.py",
-        "    if not _is_unknown_root(seen, view) or not _has_password(seen, ROOT):\n",
+        "    if not _is_unknown_root(seen, view) or ROOT not in _usable(seen):\n",
         "    if not _is_unknown_root(seen, view):\n",
         "a root is deleted that cannot be made again",
     ),

@@ -110,8 +110,11 @@ def _due(seen: Observation, links: list[_Link]) -> RotateAuthority | None:
         same = [link for link in links if link.authority.stage == stage]
         if same and all(_has_followed(seen, link) for link in same):
             return _go_on(seen, same[0])
-    old = [link for link in links if _why_due(seen, link, links)]
-    return _begin(seen, old[0], links) if old else None
+    for link in links:
+        if why := _why_due(seen, link, links):
+            words = f"the authority in Secret {link.need.secret} gets a successor: {why}"
+            return _rotate(link, "begin", _following(seen, link), words)
+    return None
 
 
 def under_way(seen: Observation) -> dict[LinkName, str]:
@@ -202,12 +205,6 @@ def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
         return _rotate(link, "begin", _following(seen, link), words)
     words = f"the successor in Secret {secret} signs from now on: every member trusts it"
     return _rotate(link, "take over", _following(seen, link), words)
-
-
-def _begin(seen: Observation, link: _Link, links: list[_Link]) -> RotateAuthority:
-    why = _why_due(seen, link, links)
-    words = f"the authority in Secret {link.need.secret} gets a successor: {why}"
-    return _rotate(link, "begin", _following(seen, link), words)
 
 
 def _following(seen: Observation, link: _Link) -> int:

@@ -238,7 +238,7 @@ def _is_unknown_root(seen: Observation, view: AuthView) -> bool:
 def _recreate_root(seen: Observation, view: AuthView) -> Step | None:
     """Deletes a root that may have no password, so that it is created with its Secret's password.
     Nobody can be logged in as root, because authentication is off."""
-    if not _is_unknown_root(seen, view) or not _has_password(seen, ROOT):
+    if not _is_unknown_root(seen, view) or ROOT not in _usable(seen):
         return None
     words = "the existing user root is recreated with its Secret's password: it may have none"
     return _ask(seen, DeleteUser(ROOT), words)
@@ -335,16 +335,12 @@ def _may_be_on(seen: Observation, auth: Auth, view: AuthView) -> bool:
 
 def _passwords(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
     for user in auth.users:
-        if user.name in view.refused and _has_password(seen, user.name):
+        if user.name in view.refused and user.name in _usable(seen):
             where = f"Secret {user.secret.name}"
             return _ask(
                 seen, SetPassword(user.name), f"user {user.name} gets the password in {where}"
             )
     return None
-
-
-def _has_password(seen: Observation, user: str) -> bool:
-    return user in _usable(seen)
 
 
 def _usable(seen: Observation) -> frozenset[str]:

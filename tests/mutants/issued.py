@@ -13,7 +13,7 @@ _TAKING = "operator/etcd_operator/credentials/taking.py"
 MUTANTS: Final = [
     Mutant(
         _ISSUED,
-        "    return good if known and (begun or _waited(seen, beside=good.authority)) else used\n",
+        "    return good if known and due else used\n",
         "    return good\n",
         "members show certificates of an issuer's new authority that nobody trusts yet",
     ),

@@ -35,6 +35,11 @@ def whole(value: Any, least: int = 0) -> int:
     return value
 
 
+def epoch_of(text: str) -> int:
+    """The epoch in an annotation; 0 if it is unreadable."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
 def _check(value: Any, depth: int) -> None:
     if depth < 0:
         raise ValueError(f"it is nested more than {DEEPEST} deep")

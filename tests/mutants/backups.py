@@ -539,8 +539,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        "replace(record, restoring=False, chosen=None, latched=True)",
-        "replace(record, restoring=False, chosen=None)",
+        "chosen=None, latched=True, members=(), size=size)",
+        "chosen=None, members=(), size=size)",
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(

@@ -261,8 +261,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "        if claim.ordinal < kept.ordinal:\n            return Wait(",
-        "        if True:\n            return Wait(",
+        "        if claim.ordinal < kept.ordinal:\n",
+        "        if True:\n",
         "a finalizer on one old claim keeps the survivor down for ever",
     ),
     Mutant(

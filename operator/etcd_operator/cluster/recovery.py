@@ -34,6 +34,7 @@ from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
 from etcd_stateful.observed.objects import Job
+from etcd_stateful.untrusted import epoch_of
 
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 """The label that the Job controller sets on pods."""
@@ -106,7 +107,7 @@ class Recoveries:
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             survivor=notes.get(naming.SURVIVOR, ""),
-            epoch=_number(notes.get(naming.EPOCH, "")),
+            epoch=epoch_of(notes.get(naming.EPOCH, "")),
             spec_hash=notes.get(naming.SPEC_HASH, ""),
             state=state,
             stranger=other.owner if other else "",
@@ -200,7 +201,3 @@ def _label(pod: Json, name: str) -> str:
 
 def _phase(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("phase", ""))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

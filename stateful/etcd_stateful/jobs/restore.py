@@ -87,16 +87,14 @@ class Order:
 def serialise(
     member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD, bump: int = 0
 ) -> str:
-    content: dict[str, object] = {
+    content = {
         "memberID": f"{member_id:016x}",
         "clusterID": f"{cluster_id:016x}",
         "store": stores.to_json(store),
         "version": version,
+        "field": field,
+        "bump": bump,
     }
-    if field != FIELD:
-        content["field"] = field
-    if bump:
-        content["bump"] = bump
     return json.dumps(content, sort_keys=True)
 
 

@@ -102,7 +102,7 @@ def _pod(
                 "name": ETCDUTL,
                 "image": cluster.image,
                 "env": [NO_STACK_TRACE],
-                "command": restore.etcdutl(first.name, first.peer_url, record.token, _bump(record)),
+                "command": restore.etcdutl(first.name, first.peer_url, record.token, record.bump),
                 "volumeMounts": [data_mount()],
                 "securityContext": RESTRICTED_CONTAINER,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -119,17 +119,11 @@ def _pod(
     return {key: value for key, value in spec.items() if value or value is False}
 
 
-def _bump(record: Bootstrap) -> int:
-    return record.bump or restore.BUMP
-
-
 def _environment(
     cluster: EtcdCluster, record: Bootstrap, store: Store, field: str
 ) -> list[Manifest]:
     first, version = record.members[0], str(cluster.version)
-    told = restore.serialise(
-        first.member_id, record.cluster_id, store, version, field, _bump(record)
-    )
+    told = restore.serialise(first.member_id, record.cluster_id, store, version, field, record.bump)
     return [
         *volume_job.environment(cluster, first.name, record.epoch),
         {"name": "RESTORE", "value": unexpanded(told)},

@@ -17,7 +17,7 @@ from etcd_stateful.api.tls import NO_TLS, Links, dump_links, load_links
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.manifests.pod import template
 from etcd_stateful.records.bootstrap import FIRST_EPOCH
-from etcd_stateful.untrusted import loads
+from etcd_stateful.untrusted import epoch_of, loads
 from etcd_stateful.versions import Version, parse_version
 
 
@@ -78,8 +78,7 @@ def is_assumed(live: Mapping[str, Any]) -> bool:
 
 def begun_in(live: Mapping[str, Any]) -> int:
     """The epoch noted as begun, beside that of the template; 0 if none is, or it is unreadable."""
-    text = _notes(live).get(naming.BEGUN_ANNOTATION, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return epoch_of(_notes(live).get(naming.BEGUN_ANNOTATION, ""))
 
 
 def links_of(live: Mapping[str, Any]) -> Links:

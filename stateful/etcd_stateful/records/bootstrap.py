@@ -215,8 +215,7 @@ def restoring(
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """The latched record after the restore: from now on an empty volume is a lost member."""
-    filled = replace(record, restoring=False, chosen=None, latched=True)
-    return replace(filled, members=(), size=size, bump=record.bump or BUMP)
+    return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:

@@ -18,7 +18,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
 from etcd_stateful.manifests.statefulset import is_assumed, stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership.beginning import bootstrap
+from etcd_stateful.membership.beginning import bootstrap, leftovers
 from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import version_first
@@ -37,7 +37,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import issued
 from etcd_stateful.observed.objects import Live
-from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
+from etcd_stateful.observed.put_off import CERTIFICATE, DELETION, of_claim, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 _OfTicket = RecordMember | PushTicket
@@ -47,7 +47,6 @@ Postponable = ApplyChild | TouchStatefulSet | _OfRestore | _OfTicket | _OfSecret
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
 _RECORD: Final = "the member record on"
-_DELETION: Final = "the deletion of claim"
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -140,7 +139,7 @@ def _kind_of(step: ApplyChild | TouchStatefulSet | _OfRestore) -> str:
         case RecordMember():
             return _RECORD
         case DeleteClaim():
-            return _DELETION
+            return DELETION
         case CreateJob():
             return _JOB
         case _:
@@ -153,24 +152,32 @@ def made_by(step: Postponable) -> Manifest:
         return {"metadata": {}, "ticket": step.ticket}
     if isinstance(step, RecordMember):
         return {"metadata": {"uid": step.uid}, "record": step.record}
-    if isinstance(step, DeleteClaim):
-        return {"metadata": {"uid": step.uid}}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
+    if isinstance(step, DeleteClaim):
+        return of_claim(step.uid)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
 
 
 def may_wait(seen: Observation, step: Step) -> bool:
     """Whether members do not depend on this write, so that nothing has to wait if it fails."""
-    if isinstance(step, TouchStatefulSet | PushTicket):
-        return True  # the controller retries by itself, later; a pod may wait for its ticket
-    if isinstance(step, RecordMember | DeleteClaim):
-        before_ticket = isinstance(step, RecordMember) and _is_before_ticket(seen, step)
-        return before_ticket or _is_of_successor(seen, step.name)
-    if isinstance(step, _OfSecret):
-        return is_latched(seen) and _can_do_without(seen, step)
-    if not isinstance(step, ApplyChild | CreateJob):
-        return False
+    match step:
+        case TouchStatefulSet() | PushTicket():
+            return True  # the controller retries by itself, later; a pod may wait for its ticket
+        case RecordMember():
+            return _is_before_ticket(seen, step) or _is_of_successor(seen, step.name)
+        case DeleteClaim():
+            return _is_left(seen, step) or _is_of_successor(seen, step.name)
+        case IssueCertificate() | TakeCertificate() | RotateAuthority():
+            return is_latched(seen) and _can_do_without(seen, step)
+        case ApplyChild() | CreateJob():
+            return _is_dispensable(seen, step)
+        case _:
+            return False
+
+
+def _is_dispensable(seen: Observation, step: ApplyChild | CreateJob) -> bool:
+    """Whether members can do without the object, or with the live one as it is."""
     kind, name = name_of(step)
     if kind in _FOR_RESTORES:
         return is_latched(seen) and not recorded(seen).survivor
@@ -191,6 +198,12 @@ def _is_of_successor(seen: Observation, claim: str) -> bool:
     if taking is None or seen.etcd is None:
         return False
     return claim == naming.claim(seen.cluster.name, taking.ordinal)
+
+
+def _is_left(seen: Observation, step: DeleteClaim) -> bool:
+    """Whether the claim is of a removed member: at most a new one in its place depends on it."""
+    of_removed = (one for one in seen.claims if leftovers.is_removed_members(seen, one))
+    return any(one.uid == step.uid for one in of_removed)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
@@ -229,7 +242,7 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    kinds = {CERTIFICATE, _TICKET, _RECORD, _DELETION, *([_TOUCH] if seen.stalled else [])}
+    kinds = {CERTIFICATE, DELETION, _TICKET, _RECORD, *([_TOUCH] if seen.stalled else [])}
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)

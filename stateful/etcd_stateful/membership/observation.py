@@ -21,7 +21,7 @@ from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.observed.put_off import PutOff
+from etcd_stateful.observed.put_off import DELETION, PutOff, of_claim
 from etcd_stateful.records.bootstrap import Bootstrap
 
 
@@ -110,6 +110,11 @@ class Observation:
 
     def claim(self, ordinal: int) -> Claim | None:
         return next((claim for claim in self.claims if claim.ordinal == ordinal), None)
+
+    def is_kept(self, claim: Claim) -> bool:
+        """Whether the API server has just refused to delete the claim."""
+        off = self.put_off.get((DELETION, claim.name))
+        return off is not None and off.is_of(of_claim(claim.uid))
 
     def certificate(self, secret: str, role: Role) -> Certificate | None:
         """The certificate for this role in one of the cluster's Secrets; None if it is not there,

@@ -9,6 +9,9 @@ from typing import Any, Final
 CERTIFICATE: Final = "a certificate in Secret"
 """Used in place of a kind, with the Secret's name, for a certificate that is written into it."""
 
+DELETION: Final = "the deletion of claim"
+"""The same, with the claim's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
@@ -23,6 +26,11 @@ class PutOff:
         """Whether it was a write of the same manifest. To create an object is another write than to
         change it: one that cannot be changed is mended by its deletion."""
         return _unversioned(self.manifest) == _unversioned(manifest)
+
+
+def of_claim(uid: str) -> dict[str, Any]:
+    """What stands for the deletion of a claim."""
+    return {"metadata": {"uid": uid}}
 
 
 def of_secret(version: str) -> dict[str, Any]:

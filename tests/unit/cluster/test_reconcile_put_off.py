@@ -11,6 +11,7 @@ from reconcile_bench import Bench
 from etcd_operator.cluster.rate_limit import SECONDS_PER_WRITE
 from etcd_operator.cluster.tickets import NoAnswer
 from etcd_operator.kube.api import (
+    CLAIMS,
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
@@ -21,6 +22,7 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
+from etcd_stateful import naming
 
 QUOTA = Rejected('networkpolicies "a" is forbidden: exceeded quota', status=403)
 DOWN = Unavailable("failed calling webhook", status=500)
@@ -277,6 +279,27 @@ class TestWebhookDown:
 
         assert not bench.kube.find(STATEFUL_SETS, "a")
         assert "failed calling webhook" in bench.condition("Progressing")["message"]
+
+
+async def test_a_claim_that_may_not_be_deleted_is_tried_again_now_and_then(settled):
+    """Of a member that was removed. Nothing else was done any more."""
+    left = settled.kube.live(CLAIMS, "data-a-0")
+    notes = left["metadata"]["annotations"] | {
+        naming.CLAIM_UID: "uid-left",
+        naming.MEMBER_ID: "abc",
+    }
+    named = {"name": "data-a-5", "uid": "uid-left", "annotations": notes}
+    settled.kube.put(CLAIMS, left | {"metadata": left["metadata"] | named})
+    denied = Rejected("a policy denied the request", status=403)
+    settled.kube.failures["delete PersistentVolumeClaim"] = [denied] * 99
+    await live(settled, 2)
+    settled.kube.remove(SERVICES, "default", "a-client")
+
+    await live(settled, 3 * REJECTED_SECONDS)
+
+    assert settled.kube.find(SERVICES, "a-client")
+    assert settled.kube.calls["delete PersistentVolumeClaim"] <= 5
+    assert "a policy denied the request" in settled.condition("Progressing")["message"]
 
 
 class TestUndone:

@@ -214,6 +214,60 @@ def test_no_pod_is_restarted_with_the_version_that_a_webhook_sets() -> None:
     assert {pod.uid for pod in world.observe().pods} == before
 
 
+class Kept(Refusals):
+    """A policy by which nobody may delete a claim."""
+
+    def apply(self, step: Step) -> None:
+        if not isinstance(step, DeleteClaim):
+            self._apply(step)
+        elif not children.may_wait(self.observe(), step):
+            raise Starved(step.reason)
+        else:
+            name, made = children.name_of(step), children.made_by(step)
+            assert not (name in self._off and self._off[name].is_of(made)), "it was put off"
+            self._off[name] = PutOff(made, "no claim may be deleted")
+
+
+def test_a_claim_that_could_not_be_deleted_kept_a_lost_member_from_being_replaced() -> None:
+    """The one of a member that was removed when the cluster shrank."""
+    world = shrunk(5, 3)
+    kept = Kept(world)
+    assert drive(world) == Settled()
+    assert children.in_words(kept.observe()) == "no claim may be deleted; no claim may be deleted"
+    world.history.clear()
+
+    emptied(world, 1)
+
+    assert drive(world) == Settled()
+    assert chain(world.history, 1)[-3:] == [one.format(1) for one in REJOINS][-3:]
+
+
+def test_a_volume_that_could_not_be_deleted_kept_another_member_from_being_replaced() -> None:
+    world = formed(5)
+    Kept(world)
+    damaged_log(world, 1)
+    drive(world)
+    world.history.clear()
+
+    emptied(world, 3)
+
+    step = drive(world)
+    assert isinstance(step, Wait)
+    assert "c-1" in step.reason
+    assert chain(world.history, 3)[-3:] == [one.format(3) for one in REJOINS][-3:]
+
+
+def test_a_cluster_grows_into_no_claim_that_could_not_be_deleted() -> None:
+    world = shrunk(5, 3)
+    Kept(world)
+    drive(world)
+
+    world.edit(size=4)
+
+    assert drive(world) == Wait("claim data-c-3 to be gone")
+    assert sorted(pod.ordinal for pod in world.observe().pods) == [0, 1, 2]
+
+
 def test_a_missing_stateful_set_is_waited_for() -> None:
     world = formed(3)
     Refusals(world, STATEFUL_SET)

@@ -67,7 +67,7 @@ def delete_claims_of_removed(seen: Observation) -> Step | None:
     for claim in seen.claims:
         if claim.ordinal < seen.replicas or seen.pod(claim.ordinal) or claim.deleting:
             continue
-        if is_removed_members(seen, claim):
+        if is_removed_members(seen, claim) and not seen.is_kept(claim):
             return DeleteClaim.of(claim, f"claim {claim.name} is deleted: its member was removed")
     return None
 

@@ -105,6 +105,8 @@ def _unusable_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> St
     broken = pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"
     if not (runs or broken or _is_from_earlier_epoch(seen, claim, pod)):
         return None
+    if seen.is_kept(claim):
+        return None
     if leftovers.is_removed_members(seen, claim):
         reason = f"claim {claim.name} is deleted: the member that it belongs to was removed"
         return DeleteClaim.of(claim, reason)

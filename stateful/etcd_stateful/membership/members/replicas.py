@@ -74,12 +74,14 @@ def _by_list(seen: Observation) -> int | None:
 
 
 def in_the_way(seen: Observation) -> int | None:
-    """The lowest ordinal beyond the replicas whose old claim is still being deleted. The cluster
-    does not grow to it meanwhile: the StatefulSet controller creates no pod there, fails, backs off
-    and neglects other pods. Something may keep the claim for ever, so nothing else waits for it."""
+    """The lowest ordinal beyond the replicas whose old claim is still being deleted, or may not be.
+    The cluster does not grow to it meanwhile: the StatefulSet controller creates no pod there,
+    fails, backs off and neglects other pods. Something may keep the claim for ever, so nothing else
+    waits for it."""
     if seen.stateful_set is None:
         return None
-    beyond = (one for one in seen.claims if one.deleting and one.ordinal >= seen.replicas)
+    old = (one for one in seen.claims if one.deleting or seen.is_kept(one))
+    beyond = (one for one in old if one.ordinal >= seen.replicas)
     return min((one.ordinal for one in beyond if seen.pod(one.ordinal) is None), default=None)
 
 

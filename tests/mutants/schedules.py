@@ -66,8 +66,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        'if record.times not in ("", schedule.times):',
-        "if False:",
+        "    if is_edited(schedule, record):\n",
+        "    if False:\n",
         "an edit makes up for the hours before it",
     ),
     Mutant(
@@ -114,8 +114,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "if seen.schedule.suspend:\n        return _missed",
-        "if False:\n        return _missed",
+        "if seen.schedule.suspend:\n        why = ",
+        "if False:\n        why = ",
         "suspended, it goes on",
     ),
     Mutant(
@@ -172,6 +172,12 @@ MUTANTS: Final = [
         '(one.state == "stored" or bool(one.unproven))',
         '(one.state in ("stored", "failed"))',
         "a failure that stored nothing is held by a store that is down",
+    ),
+    Mutant(
+        "backup/schedules.py",
+        "if due is not None and all(one.moment != due.latest for one in seen.made):",
+        "if False:",
+        "what was due before an edit is skipped without a word",
     ),
     Mutant(
         _RETENTION,

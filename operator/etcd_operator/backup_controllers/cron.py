@@ -92,6 +92,15 @@ def calendar_of(schedule: EtcdBackupSchedule) -> Calendar:
     return Calendar(schedule.cron, schedule.time_zone)
 
 
+def calendar_before(times: str) -> Calendar | None:
+    """The calendar of a schedule's `times` as a status has them; None if they cannot be read."""
+    cron, _, zone = times.rpartition(" ")
+    try:
+        return Calendar(cron, zone)
+    except RefusedSchedule:
+        return None
+
+
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)

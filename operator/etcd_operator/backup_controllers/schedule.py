@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from etcd_operator.backup_controllers.cron import Calendar, calendar_of
+from etcd_operator.backup_controllers.cron import Calendar, calendar_before, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
@@ -157,14 +157,17 @@ class Schedules:
             one for each in backups if (one := as_scheduled(schedule, each, created(each)))
         )
         record = self._record(body, schedule, made, now)
-        due = calendar.due(record.counted_until, schedules.clock(schedule, now))
+        edited = schedules.is_edited(schedule, record)
+        counted = calendar_before(record.times) if edited else calendar
+        until = schedules.clock(schedule, now)
+        due = counted.due(record.counted_until, until) if counted else None
         return ObservedSchedule(
             schedule=schedule,
             record=record,
             now=now,
             began=now if self._began is None else self._began,
             # With more jitter since, its clock may be back before a run that was handled.
-            upcoming=calendar.upcoming(max(record.counted_until, schedules.clock(schedule, now))),
+            upcoming=calendar.upcoming(max(record.counted_until, until)),
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),

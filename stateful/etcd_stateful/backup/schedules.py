@@ -70,6 +70,7 @@ class ObservedSchedule:
     upcoming: int
     """The next scheduled time."""
     due: Due | None = None
+    """By the times that were counted until now, also if the spec has others since."""
     made: tuple[ScheduledBackup, ...] = ()
     """The EtcdBackups of this schedule."""
     taken: bool = False
@@ -157,9 +158,8 @@ def handled_until(
 def decide(seen: ObservedSchedule) -> Step:
     """The next step. What was handled is recorded before anything new begins."""
     schedule, record = seen.schedule, seen.record
-    if record.times not in ("", schedule.times):
-        edited = max(record.counted_until, float(int(clock(schedule, seen.now))))
-        return WriteStatus(replace(record, counted_until=edited), 0.0)
+    if is_edited(schedule, record):
+        return _of_edit(seen)
     newest = max((one.moment for one in seen.made), default=None)
     if newest is not None and (record.last_made or 0) < newest:
         until = max(record.counted_until, newest)
@@ -172,6 +172,24 @@ def decide(seen: ObservedSchedule) -> Step:
     return _retain(seen) or WriteStatus(record, _after(seen))
 
 
+def is_edited(schedule: EtcdBackupSchedule, record: Record) -> bool:
+    """Whether other times were counted until now."""
+    return record.times not in ("", schedule.times)
+
+
+def _of_edit(seen: ObservedSchedule) -> WriteStatus:
+    """Counts by the new times from now on. What was due by the old ones is not made any more."""
+    record, due = seen.record, seen.due
+    now = float(int(clock(seen.schedule, seen.now)))
+    said = WriteStatus(record, 0.0)
+    if due is not None and all(one.moment != due.latest for one in seen.made):
+        why = _unbegun(seen, due.latest)
+        words = f"{why.message}; the spec was edited before one made up for it"
+        said = _missed(seen, due.earlier + 1, due.latest, why.reason, words)
+    until = max(record.counted_until, now)
+    return replace(said, record=replace(said.record, counted_until=until))
+
+
 def _retain(seen: ObservedSchedule) -> DeleteBackup | TakeBack | None:
     schedule = seen.schedule
     if schedule.suspend:
@@ -181,7 +199,8 @@ def _retain(seen: ObservedSchedule) -> DeleteBackup | TakeBack | None:
 
 def _of_due(seen: ObservedSchedule, due: Due) -> Step:
     if seen.schedule.suspend:
-        return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
+        why = _unbegun(seen, due.latest)
+        return _missed(seen, due.earlier + 1, due.latest, why.reason, why.message)
     hindrance = _hindrance(seen, due.latest)
     if due.earlier:
         why = _unbegun(seen, due.last_earlier)
@@ -195,6 +214,8 @@ def _of_due(seen: ObservedSchedule, due: Due) -> Step:
 
 
 def _unbegun(seen: ObservedSchedule, moment: int) -> Miss:
+    if seen.schedule.suspend:
+        return Miss("Suspended", "spec.suspend is true")
     if _overdue(seen, moment):
         return Miss("OperatorAway", "the operator was not running")
     return Miss("NotMade", f"its EtcdBackup could not be created{_said(seen)}")

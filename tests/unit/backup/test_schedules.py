@@ -139,9 +139,20 @@ class TestDue:
     def test_other_times_count_from_when_they_were_seen(self) -> None:
         """Otherwise an edit in the afternoon would make up for the whole morning at once."""
         edited = replace(HOURLY, cron="*/5 * * * *")
-        step = schedules.decide(seen(schedule=edited, due=Due(NOON, 11, NOON - 300)))
+        step = schedules.decide(seen(schedule=edited))
 
         assert step == WriteStatus(replace(RECORD, counted_until=float(NOON + 2)), 0.0)
+
+    @pytest.mark.parametrize(("suspend", "why"), [(True, "Suspended"), (False, "OperatorAway")])
+    def test_runs_due_by_the_times_before_an_edit_are_missed(self, suspend: bool, why: str) -> None:
+        edited = replace(HOURLY, cron="*/5 * * * *", suspend=suspend)
+        late = seen(schedule=edited, due=Due(NOON, 2, NOON - 3600), began=NOON + 1.0)
+        step = schedules.decide(late)
+
+        assert missed(step) == (why, 3, NOON + 2)
+        made_by_then = schedules.decide(replace(late, made=(made(NOON),)))
+        assert isinstance(made_by_then, WriteStatus)
+        assert made_by_then.miss is None
 
 
 class TestJitter:

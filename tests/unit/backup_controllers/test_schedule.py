@@ -1002,6 +1002,30 @@ async def test_an_edited_time_zone_applies_from_the_edit_on(world: World) -> Non
     assert world.status["nextScheduleTime"] == "2026-11-22T02:30:00Z"
 
 
+@pytest.mark.parametrize("observed", ["0 3 * * * UTC", "by hand"])
+async def test_a_run_that_was_due_before_an_edit_was_skipped_without_a_word(
+    world: World, observed: str
+) -> None:
+    """There was no operator for a night, and the schedule was edited before there was one again."""
+    world.declare(schedule="0 3 * * *")
+    await world.until("02:30:00")
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    body["status"]["observedTimes"] = observed
+    world.kube.put(ETCD_SCHEDULES, body)
+    world.clock.now += 5 * 3600
+    world.declare(schedule="0 4 * * *")
+    world.begin()
+    await world.settle()
+
+    assert world.backups() == []
+    assert world.status["nextScheduleTime"] == "2026-11-22T04:00:00Z"
+    assert world.status["missedRuns"] == (observed != "by hand")
+    if observed != "by hand":
+        assert world.status["lastMissedTime"] == "2026-11-21T03:00:00Z"
+        assert world.condition()["reason"] == "OperatorAway"
+        assert world.condition()["message"].endswith("spec was edited before one made up for it")
+
+
 async def test_the_list_in_the_status_is_bounded(world: World) -> None:
     minutes = [f"03:{number:02}" for number in range(MOST_LISTED + 5)]
     await world.runs(*minutes)

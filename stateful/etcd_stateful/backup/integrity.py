@@ -45,7 +45,10 @@ class SnapshotCheck:
     def finish(self) -> str:
         """The SHA-256 of the whole file, in hexadecimal; raises Damaged."""
         if self.size % SECTOR != TAIL or self.size <= TAIL:
-            raise Damaged(f"a complete snapshot cannot have {self.size} bytes: it is cut short")
+            why = "it is cut short"
+            if self.size and self.size % SECTOR == 0:
+                why += ", or the database of a member, copied without `snapshot save`"
+            raise Damaged(f"a complete snapshot cannot have {self.size} bytes: {why}")
         if self._hash.digest() != self._tail:
             raise Damaged("etcd's hash at its end does not match the bytes before it")
         whole = self._hash.copy()

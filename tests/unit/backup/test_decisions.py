@@ -63,9 +63,12 @@ class TestIntegrity:
         with pytest.raises(Damaged):
             check(snapshot()[:left], [])
 
-    def test_a_database_without_the_hash_is_not_a_snapshot(self) -> None:
-        with pytest.raises(Damaged, match="cut short"):
+    def test_a_copy_of_a_members_database_was_said_to_be_a_snapshot_cut_short(self) -> None:
+        """It is a whole file, and has no hash at its end."""
+        with pytest.raises(Damaged, match="or the database of a member, copied"):
             check(snapshot()[:-32], [])
+        with pytest.raises(Damaged, match=r"cut short$"):
+            check(snapshot()[:-33], [])
 
 
 def answer(number: int, **changes: object) -> EndpointStatus:

@@ -202,6 +202,8 @@ def _is_of_successor(seen: Observation, claim: str) -> bool:
 
 def _is_left(seen: Observation, step: DeleteClaim) -> bool:
     """Whether the claim is of a removed member: at most a new one in its place depends on it."""
+    if seen.bootstrap is None:
+        return False  # a claim that is discarded, which everything waits for
     of_removed = (one for one in seen.claims if leftovers.is_removed_members(seen, one))
     return any(one.uid == step.uid for one in of_removed)
 

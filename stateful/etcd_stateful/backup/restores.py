@@ -208,13 +208,14 @@ def _taken(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
 
 def _not_confirmed(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     name = seen.restore.name
-    which = f" ({cluster.cluster_id})" if cluster.cluster_id else ", which has not formed yet"
-    named = cluster.cluster_id or "its status.clusterID"
+    its_id = cluster.cluster_id
+    which = f" ({its_id})" if its_id else ", which has not formed yet"
+    named = f'"{its_id}"' if its_id else "its status.clusterID, once it has one"
     said = WriteRestoreStatus(
         "ClusterExists",
         f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}. Nothing is done to it. To "
-        f"replace its data with the backup, set spec.replace.clusterID to "
-        f'"{named}"; or create a cluster with another name and spec.bootstrap.restore',
+        f"replace its data with the backup, set spec.replace.clusterID to {named}; or create a "
+        "cluster with another name and spec.bootstrap.restore",
         "False",
         after=SLOW_SECONDS,
     )

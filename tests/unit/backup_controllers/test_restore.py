@@ -189,6 +189,17 @@ async def test_an_existing_cluster_is_never_touched(world: World) -> None:
     assert "succeeded" not in world.status
 
 
+async def test_words_in_quotes_were_to_be_the_id_of_a_cluster_that_has_not_formed(
+    world: World,
+) -> None:
+    metadata = {"namespace": "default", "name": "c"}
+    world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
+    await world.settle()
+
+    words = "set spec.replace.clusterID to its status.clusterID, once it has one; or create a"
+    assert words in world.condition()["message"]
+
+
 async def test_a_restore_that_has_succeeded_does_not_act_again(world: World) -> None:
     """If the cluster is deleted later, it must not come back by itself with old data."""
     await world.succeed()

@@ -537,6 +537,7 @@ class TestAtRest:
         told = settled.condition("Blocked")
         assert told["reason"] == "AuthorityLost"
         assert "Secret a-client-ca" in told["message"]
+        assert "if no copy is left, turn TLS of that link off and on again" in told["message"]
         assert settled.condition("Available")["status"] == "True"
 
     async def test_when_certificates_expired_it_no_longer_said_that_their_authority_is_lost(

@@ -269,7 +269,10 @@ def _way_back(seen: Observation, above: CertificateSpec) -> str:
     shown = trusted.mounted(seen, rotation.link_of(seen, above))
     if shown is None or shown.problem:  # no pod could restart to turn TLS off and on
         return f"Restore the Secret's content; or, if there is no copy, {way}"
-    return "Restore the Secret's content"
+    return (
+        "Restore the Secret's content; if no copy is left, turn TLS of that link off and on again "
+        "(docs/tls.md)"
+    )
 
 
 def _without(seen: Observation, above: CertificateSpec) -> str:

@@ -15,7 +15,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from prometheus_client import disable_created_metrics
@@ -48,6 +48,8 @@ from etcd_operator.telemetry.health import Health, health_app, metrics_app, serv
 from etcd_operator.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+_ELECTION: Final = "election"
 
 GRACE_SECONDS = 10.0
 """How long the passes in progress may go on after the process was asked to stop."""
@@ -146,7 +148,7 @@ class Operator:
         watchdog = asyncio.create_task(self.health.beat(self.metrics), name="loop lag")
         informer = asyncio.create_task(self.informer.run(), name="informer")
         listening = asyncio.create_task(self.name_changes.run(), name="watches of names")
-        election = asyncio.create_task(self._lead(leading), name="election")
+        election = asyncio.create_task(self._lead(leading), name=_ELECTION)
         working = asyncio.create_task(self._work(work, leading), name="queues")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         parts = [watchdog, informer, listening, election, working, stopping]
@@ -273,6 +275,10 @@ def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
         if task.done():
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             name = task.get_name()
+            if name == _ELECTION and error is None:
+                # `lease.hold` has logged that the Lease is lost.
+                log.info("the operator ends, and waits for the Lease again when it is restarted")
+                continue
             log.error(
                 "%s ended unexpectedly, so the operator ends too: %r", name, error, exc_info=error
             )

@@ -334,6 +334,16 @@ async def test_a_copy_that_had_released_its_lease_still_said_that_it_leads(parts
 
 
 @jumping
+async def test_a_lost_lease_was_called_an_unexpected_end_for_no_reason(parts, caplog):
+    """As `election ended unexpectedly, so the operator ends too: None`."""
+    caplog.set_level("INFO")
+    async with operating(parts) as task:
+        assert await ended_by_loss(parts, task) == 1
+    assert "the operator ends, and waits for the Lease again when it is restarted" in caplog.text
+    assert "unexpectedly" not in caplog.text
+
+
+@jumping
 async def test_background_writes_continued_after_the_lease_was_lost(parts):
     parts.end_seconds = 3  # as kopf may take
     async with operating(parts) as task:

@@ -60,8 +60,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEARNER,
-        "if pod and pod.crashing and pod.age > CRASH_SECONDS else",
-        "if False else",
+        '    return "etcd keeps failing in it" if fails else ""',
+        '    return ""',
         "F3: a learner that cannot start is never removed, and nothing behind it goes on",
     ),
     Mutant(

@@ -19,9 +19,8 @@ MUTANTS: Final = [
     # What may go on without which object.
     Mutant(
         _CHILDREN,
-        "    if not isinstance(step, ApplyChild | CreateJob):\n"
-        "        return isinstance(step, DeleteClaim) and _is_left(seen, step)\n",
-        "    return False\n",
+        "            return _is_dispensable(seen, step)",
+        "            return False",
         "a refused network policy keeps lost members from being replaced",
     ),
     Mutant(

@@ -145,8 +145,8 @@ MUTANTS: Final = [
     # Learners.
     Mutant(
         _LEARNER,
-        "if why := why_lost(seen, seat) or _why_suspect(seen) or _why_accused(seen, seat):",
-        "if why := _why_suspect(seen) or _why_accused(seen, seat):",
+        "if why := why_lost(seen, seat) or suspect:",
+        "if why := suspect:",
         "a learner that has lost its volume is waited for, for ever",
     ),
     Mutant(

@@ -249,7 +249,6 @@ class TestAgain:
         asked = planned(lambda seen: restart(seen) if seen.claim(1) is None else Settled())
         await settled.once()
         assert asked[0].claim(1).uid == raw["metadata"]["uid"]
-        assert not asked[0].claim(1).labelled
         assert "delete Pod" not in settled.kube.calls
 
     async def test_an_empty_store_does_not_matter(self, settled, planned):

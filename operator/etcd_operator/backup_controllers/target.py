@@ -34,7 +34,11 @@ def target_of(store: Store, backup: EtcdBackup) -> Target | None:
         if chosen := members if backup.cluster else _chosen(store, backup, cluster, members):
             endpoints = tuple(chosen.values())
             secret = operator_secret(cluster) if _are_encrypted(endpoints) else ""
-            return Target(endpoints, _cluster_id(body), secret)
+            cluster_id = _cluster_id(body)
+            # Its status may not be writable; the client Service exists from the latch on.
+            service = store.get(SERVICES, cluster.namespace, naming.client_service(cluster.name))
+            formed = bool(cluster_id) or service is not None
+            return Target(endpoints, cluster_id, secret, formed)
     return None
 
 
@@ -55,7 +59,7 @@ def _chosen(
     if found is None or found.schemes != {scheme}:
         return {}
     # A cluster whose names are taken exists beside the etcd to which these Services lead.
-    if not all(_is_own(store, cluster, service) for service in found.services):
+    if any(_is_foreign(store, cluster, service) for service in found.services):
         return {}
     return {ordinal: one for ordinal, one in members.items() if ordinal in found.ordinals}
 
@@ -64,9 +68,9 @@ def _are_encrypted(endpoints: Iterable[str]) -> bool:
     return any(one.startswith("https:") for one in endpoints)
 
 
-def _is_own(store: Store, cluster: EtcdCluster, service: str) -> bool:
+def _is_foreign(store: Store, cluster: EtcdCluster, service: str) -> bool:
     found = store.get(SERVICES, cluster.namespace, service)
-    return found is not None and reading.foreign(cluster, "Service", found) is None
+    return found is not None and reading.foreign(cluster, "Service", found) is not None
 
 
 def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:

@@ -29,6 +29,8 @@ class Target:
     cluster_id: int
     client_secret: str = ""
     """The Secret with a client certificate; empty if clients use plaintext."""
+    formed: bool = True
+    """Whether a quorum of it has ever answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,10 @@ def _missing(seen: ObservedBackup) -> WriteStatus | None:
             f"{backup.namespace}, or its spec is not accepted",
             after=SLOW_SECONDS,
         )
+    if seen.target and not seen.target.formed:
+        field = "clusterRef.name" if backup.cluster else "etcdEndpoints"
+        words = f"spec.{field}: the EtcdCluster has not formed yet; its status.plan says why"
+        return WriteStatus("ClusterNotFormed", words, after=SLOW_SECONDS)
     if not seen.claim:
         return WriteStatus(
             "VolumeNotFound",

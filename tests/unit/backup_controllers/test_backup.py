@@ -48,6 +48,7 @@ SPEC: Json = {
     "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
 }
 STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", "etcd.backup")
+FORMED: Json = {"clusterID": "00000000000000ab"}
 LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANAGER}
 
 
@@ -1024,6 +1025,7 @@ class TestByTheNameOfACluster:
         live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
         off = cluster | {"spec": cluster["spec"] | {"TLS": PLAINTEXT}}
         before = stateful_set(parse_cluster(off), replicas=3, operator_image="operator:1")
+        cluster["status"] = FORMED
         world.kube.put(ETCD_CLUSTERS, cluster)
         world.kube.put(STATEFUL_SETS, live)
         for ordinal, made_by in enumerate((before, live, live)):
@@ -1051,6 +1053,7 @@ class TestByTheNameOfACluster:
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
         live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
         del cluster["spec"]["TLS"]
+        cluster["status"] = FORMED
         world.kube.put(ETCD_CLUSTERS, cluster)
         world.kube.put(STATEFUL_SETS, live)
         world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
@@ -1061,6 +1064,35 @@ class TestByTheNameOfACluster:
         assert list(told.endpoints) == [f"http://c-{n}.c.default.svc:2379" for n in range(3)]
         assert not told.client_secret
         assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
+
+
+@pytest.mark.parametrize(
+    "of",
+    [{"etcdEndpoints": None, "clusterRef": {"name": "c"}},
+     {"etcdEndpoints": ["https://c-client:2379"]}],
+    ids=["by name", "by endpoints"],
+)  # fmt: skip
+@pytest.mark.parametrize("told", ["status", "Service"])
+async def test_a_backup_that_was_applied_together_with_its_cluster_failed_for_good(
+    world: World, of: Json, told: str
+) -> None:
+    """Its four attempts were over before nodes had pulled etcd's image."""
+    cluster = cluster_body(3)
+    cluster["metadata"] |= {"namespace": "default", "name": "c"}
+    world.kube.put(ETCD_CLUSTERS, cluster)
+    world.declare(**of)
+
+    assert await world.settle() == 10.0
+    assert world.jobs() == []
+    assert world.condition()["reason"] == "ClusterNotFormed"
+    assert "status.plan" in world.condition()["message"]
+
+    if told == "status":
+        world.kube.put(ETCD_CLUSTERS, cluster | {"status": FORMED})
+    else:  # as where its status cannot be written
+        world.kube.put(SERVICES, client_service(parse_cluster(cluster)))
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
 
 
 class TestByTheEndpointsOfACluster:
@@ -1163,7 +1195,8 @@ class TestAPrivateRegistry:
     def cluster(self, world: World) -> None:
         spec = {"size": 1, "pod": {"imagePullSecrets": [{"name": "mirror"}, {"name": "both"}]}}
         metadata = {"namespace": "default", "name": "c"}
-        world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": spec})
+        body = {"metadata": metadata, "spec": spec, "status": FORMED}
+        world.kube.put(ETCD_CLUSTERS, body)
 
     def pulled(self, world: World, job: str) -> list[str]:
         pod = world.kube.live(JOBS, job)["spec"]["template"]["spec"]

@@ -237,11 +237,11 @@ async def test_with_many_backups_to_keep_in_a_slow_store_none_was_ever_deleted(
     get = folder.sink.get
 
     async def slowly(key: str, most: int) -> bytes | None:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.08)
         return await get(key, most)
 
     monkeypatch.setattr(folder.sink, "get", slowly)
-    monkeypatch.setattr(pruning, "SECONDS", 0.1)
+    monkeypatch.setattr(pruning, "SECONDS", 1.0)
     monkeypatch.setattr(stored_manifest, "AT_ONCE", 1)
 
     assert await folder.prune(made[-1], keep=16) == 2

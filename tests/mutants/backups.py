@@ -912,9 +912,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/target.py",
-        "if not all(_is_own(store, cluster, service) for service in found.services):",
+        "if any(_is_foreign(store, cluster, service) for service in found.services):",
         "if False:",
         "the etcd that has the names is not backed up, but a cluster that cannot begin beside it",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/target.py",
+        "formed = bool(cluster_id) or service is not None",
+        "formed = bool(cluster_id)",
+        "a cluster whose status cannot be written is never backed up",
+    ),
+    Mutant(
+        "backup/plan.py",
+        "if seen.target and not seen.target.formed:",
+        "if False:",
+        "a backup that is applied with its cluster uses up its attempts before it has formed",
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/target.py",

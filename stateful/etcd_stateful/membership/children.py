@@ -40,9 +40,8 @@ from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.put_off import CERTIFICATE, DELETION, of_claim, of_secret
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-_OfTicket = RecordMember | PushTicket
-_OfRestore = CreateJob | RecordMember | DeleteClaim
-Postponable = ApplyChild | TouchStatefulSet | _OfRestore | _OfTicket | _OfSecret
+_OfPod = RecordMember | DeleteClaim | CreateJob | PushTicket
+Postponable = ApplyChild | TouchStatefulSet | _OfPod | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
@@ -53,6 +52,14 @@ _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 
 _JOB: Final = "Job"
 _FOR_RESTORES: Final = frozenset({"PersistentVolumeClaim", _JOB})
+
+_KINDS: Final[Mapping[type[Step], str]] = {
+    TouchStatefulSet: _TOUCH,
+    RecordMember: _RECORD,
+    DeleteClaim: DELETION,
+    CreateJob: _JOB,
+}
+"""In `Observation.put_off`, in place of the kind that an ApplyChild names."""
 """Kinds of what a restore in place creates beside a cluster that serves."""
 
 
@@ -129,21 +136,7 @@ def name_of(step: Postponable) -> tuple[str, str]:
         return CERTIFICATE, step.need.secret
     if isinstance(step, PushTicket):
         return _TICKET, step.pod
-    return _kind_of(step), step.name
-
-
-def _kind_of(step: ApplyChild | TouchStatefulSet | _OfRestore) -> str:
-    match step:
-        case ApplyChild(kind=kind):
-            return kind
-        case RecordMember():
-            return _RECORD
-        case DeleteClaim():
-            return DELETION
-        case CreateJob():
-            return _JOB
-        case _:
-            return _TOUCH
+    return step.kind if isinstance(step, ApplyChild) else _KINDS[type(step)], step.name
 
 
 def made_by(step: Postponable) -> Manifest:
@@ -218,7 +211,7 @@ def may_touch(seen: Observation) -> bool:
     return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
-def is_put_off(seen: Observation, step: ApplyChild | _OfRestore | _OfTicket) -> bool:
+def is_put_off(seen: Observation, step: ApplyChild | _OfPod) -> bool:
     """Whether the same write has just failed, and may be retried later."""
     before = seen.put_off.get(name_of(step))
     return before is not None and before.is_of(made_by(step)) and may_wait(seen, step)

@@ -108,7 +108,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "    if not is_full(seen.alarms):\n        return None\n    if step",
+        "    if not seen.is_full:\n        return None\n    if step",
         "    if step",
         "every cluster is said to be full",
     ),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
-from etcd_stateful.observed.members import Alarm, MemberStatus
+from etcd_stateful.observed.members import Alarm, MemberStatus, is_corrupt
 
 SECONDS_BETWEEN: Final = 30.0
 """How long hashes of the same members are reused, in passes that only look."""
@@ -62,7 +62,7 @@ async def look_into(
     alarms = await _or_none(etcd.alarms(voter))
     if alarms is None:
         alarms = _mentioned(statuses.values())
-    if not any(alarm.kind == "CORRUPT" for alarm in alarms):
+    if not is_corrupt(alarms):
         return Suspicion(alarms, calls=1)
     of = {n: status.member_id for n, status in statuses.items() if not status.learner}
     if of == last.of and now - last.at < SECONDS_BETWEEN:

@@ -18,7 +18,14 @@ from etcd_stateful.certificates import Role
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.certificates import Certificate, Certificates
-from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
+from etcd_stateful.observed.members import (
+    Alarm,
+    EtcdView,
+    Member,
+    MemberStatus,
+    is_corrupt,
+    is_full,
+)
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.observed.put_off import DELETION, PutOff, of_claim
@@ -102,8 +109,11 @@ class Observation:
 
     @property
     def is_corrupt(self) -> bool:
-        """Whether etcd has raised the alarm CORRUPT: the data of members differs."""
-        return any(alarm.kind == "CORRUPT" for alarm in self.alarms)
+        return is_corrupt(self.alarms)
+
+    @property
+    def is_full(self) -> bool:
+        return is_full(self.alarms)
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)

@@ -52,6 +52,11 @@ def is_full(alarms: tuple[Alarm, ...]) -> bool:
     return any(alarm.kind == "NOSPACE" for alarm in alarms)
 
 
+def is_corrupt(alarms: tuple[Alarm, ...]) -> bool:
+    """Whether the data of members differs."""
+    return any(alarm.kind == "CORRUPT" for alarm in alarms)
+
+
 @dataclass(frozen=True, slots=True)
 class EtcdView:
     """The linearizable member list, and the cluster ID in the header of its response."""

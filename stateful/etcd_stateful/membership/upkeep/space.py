@@ -31,7 +31,7 @@ from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
 from etcd_stateful.membership.tls import certificates
 from etcd_stateful.membership.upkeep import by_hand
-from etcd_stateful.observed.members import MemberStatus, is_full
+from etcd_stateful.observed.members import MemberStatus
 
 MIB: Final = 1024**2
 
@@ -60,14 +60,14 @@ def reclaim(seen: Observation) -> Step | None:
         return None
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
         return step
-    return _defragment(seen, seat, full=is_full(seen.alarms))
+    return _defragment(seen, seat, full=seen.is_full)
 
 
 def reclaim_for_writes(seen: Observation) -> Step | None:
     """`reclaim` while etcd refuses writes. Asked before everything that may wait long for something
     else, such as a pod that no node has room for. Not while data differs: that comes first."""
     others = any(alarm.kind != "NOSPACE" for alarm in seen.alarms)
-    return reclaim(seen) if is_full(seen.alarms) and not (others or _is_copied(seen)) else None
+    return reclaim(seen) if seen.is_full and not (others or _is_copied(seen)) else None
 
 
 def _is_copied(seen: Observation) -> bool:
@@ -91,7 +91,7 @@ def running_backup(seen: Observation) -> Step | None:
 
 def _next(seen: Observation) -> Seat | None:
     """The member to defragment next; None if no file is worth it, or this is not the time."""
-    voters, full = roster.voters(seen), is_full(seen.alarms)
+    voters, full = roster.voters(seen), seen.is_full
     if not seen.cluster.defragments or not all(seat.serves for seat in voters):
         return None
     if not full and len(voters) < roll.SPARING:
@@ -161,7 +161,7 @@ def _is_roomy(seen: Observation, seat: Seat, declared: str) -> bool:
 
 def full(seen: Observation) -> Step | None:
     """Holds if etcd refuses writes and there is nothing to defragment."""
-    if not is_full(seen.alarms):
+    if not seen.is_full:
         return None
     if step := running_backup(seen):
         return step

@@ -149,7 +149,12 @@ def pod(cluster: str, ordinal: int) -> str:
 
 def claim(cluster: str, ordinal: int) -> str:
     """Name that the StatefulSet controller gives to the claim of this ordinal."""
-    return f"{DATA_VOLUME}-{pod(cluster, ordinal)}"
+    return claim_of(pod(cluster, ordinal))
+
+
+def claim_of(pod_name: str) -> str:
+    """The same, by the name of the pod."""
+    return f"{DATA_VOLUME}-{pod_name}"
 
 
 def ordinal_of(cluster: str, pod_name: str) -> int | None:

@@ -313,7 +313,7 @@ class Observer:
     ) -> tuple[Pod, ...]:
         now = self._wall_clock()
         pods = (
-            reading.pod(cluster, raw, claims.get(f"{naming.DATA_VOLUME}-{name}"), now)
+            reading.pod(cluster, raw, claims.get(naming.claim_of(name)), now)
             for raw in self._store.of_cluster(PODS, cluster.namespace, cluster.name)
             if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
         )

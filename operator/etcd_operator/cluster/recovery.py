@@ -132,7 +132,7 @@ class Recoveries:
 
     def _claim(self, job: Json) -> Json | None:
         """The claim whose volume the Job works on."""
-        name = f"{naming.DATA_VOLUME}-{annotations_of(job).get(naming.SURVIVOR, '')}"
+        name = naming.claim_of(annotations_of(job).get(naming.SURVIVOR, ""))
         return self._store.get(CLAIMS, job["metadata"]["namespace"], name)
 
 

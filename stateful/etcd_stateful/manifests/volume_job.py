@@ -77,7 +77,7 @@ def environment(cluster: EtcdCluster, member: str, epoch: int) -> list[Manifest]
 
 def data_volume(member: str) -> Manifest:
     """The member's claim as a volume, with the same volume name as in the member's pod."""
-    claim = {"claimName": f"{naming.DATA_VOLUME}-{member}"}
+    claim = {"claimName": naming.claim_of(member)}
     return {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim}
 
 

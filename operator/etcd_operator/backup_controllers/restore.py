@@ -170,7 +170,7 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
         refused=_why_refused(told),
-        blocked=_why_refused(told) or _why_blocked(told),
+        blocked=_why_blocked(told),
         restore=told.get("restore") or {},
         not_from_backup=secret is not None and _began_otherwise(cluster, secret),
     )

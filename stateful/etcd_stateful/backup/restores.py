@@ -67,7 +67,7 @@ class TargetCluster:
     refused: str = ""
     """Why its spec is not accepted, so that nothing is done."""
     blocked: str = ""
-    """The same, or why it is blocked otherwise, and what the user has to do."""
+    """Why it is blocked otherwise, and what the user has to do."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
     not_from_backup: bool = False
@@ -173,8 +173,8 @@ def decide(seen: ObservedRestore) -> Step:
     if cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup"
         return WriteRestoreStatus("Restored", words, "True")
-    if cluster.blocked:
-        words = f"EtcdCluster {seen.restore.name} is blocked: {cluster.blocked}"
+    if why := cluster.refused or cluster.blocked:
+        words = f"EtcdCluster {seen.restore.name} is blocked: {why}"
         return WriteRestoreStatus("ClusterBlocked", words, "False", after=LOOK_SECONDS)
     return WriteRestoreStatus(
         "Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS

@@ -132,8 +132,9 @@ def silent_pod(seen: Observation) -> Step | None:
     """Restarts an outdated pod that is Ready, but whose etcd does not answer the operator, while
     all others serve. It may need the edit for that, as if it has too little CPU: probes have longer
     than the operator waits. If it leads, etcd itself hands over as it stops."""
-    away = [seat for seat in roster.voters(seen) if not seat.serves]
-    ready = all(seat.pod and seat.pod.takes_traffic for seat in roster.voters(seen))
+    voters = roster.voters(seen)
+    away = [seat for seat in voters if not seat.serves]
+    ready = all(seat.pod and seat.pod.takes_traffic for seat in voters)
     if seen.etcd is None or len(away) != 1 or not ready:
         return None
     [seat] = away

@@ -824,6 +824,14 @@ async def test_a_missing_claim_is_reported_before_any_job(world: World) -> None:
     assert world.jobs() == ["b-backup-g1"]
 
 
+BY_EITHER = pytest.mark.parametrize(
+    "of",
+    [{"etcdEndpoints": None, "clusterRef": {"name": "c"}},
+     {"etcdEndpoints": ["https://c-client:2379"]}],
+    ids=["by name", "by endpoints"],
+)  # fmt: skip
+
+
 WAITS: dict[str, Json] = {
     "ClusterNotFound": {"etcdEndpoints": None, "clusterRef": {"name": "c"}},
     "VolumeNotFound": {
@@ -1066,12 +1074,7 @@ class TestByTheNameOfACluster:
         assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
 
 
-@pytest.mark.parametrize(
-    "of",
-    [{"etcdEndpoints": None, "clusterRef": {"name": "c"}},
-     {"etcdEndpoints": ["https://c-client:2379"]}],
-    ids=["by name", "by endpoints"],
-)  # fmt: skip
+@BY_EITHER
 @pytest.mark.parametrize("told", ["status", "Service"])
 async def test_a_backup_that_was_applied_together_with_its_cluster_failed_for_good(
     world: World, of: Json, told: str
@@ -1202,12 +1205,7 @@ class TestAPrivateRegistry:
         pod = world.kube.live(JOBS, job)["spec"]["template"]["spec"]
         return [one["name"] for one in pod.get("imagePullSecrets", ())]
 
-    @pytest.mark.parametrize(
-        "of",
-        [{"clusterRef": {"name": "c"}, "etcdEndpoints": None},
-         {"etcdEndpoints": ["https://c-client:2379"]}],
-        ids=["by name", "by endpoints"],
-    )  # fmt: skip
+    @BY_EITHER
     async def test_the_pod_of_a_backup_also_has_the_credentials_of_the_cluster(
         self, world: World, of: Json
     ) -> None:

@@ -13,11 +13,7 @@ EXTERNAL = {"type": "ExternalName", "externalName": "elsewhere.example.com", "cl
 
 @pytest.fixture
 async def settled():
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 @pytest.mark.parametrize(

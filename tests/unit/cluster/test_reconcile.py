@@ -29,11 +29,7 @@ def bench():
 
 @pytest.fixture
 async def settled():
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 class TestCreation:

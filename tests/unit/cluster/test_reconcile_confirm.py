@@ -39,11 +39,7 @@ FRESH_READS = {
 
 @pytest.fixture
 async def settled():
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 @pytest.fixture

@@ -27,11 +27,7 @@ TOUCH = "patch StatefulSet"
 @pytest.fixture
 async def bench() -> Bench:
     """A formed cluster. From here on, nothing recreates its pods."""
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 @pytest.fixture

@@ -45,6 +45,15 @@ class Bench:
 
         self.begin_process()
 
+    @classmethod
+    async def settled(cls) -> Bench:
+        """With a cluster that has formed and rests; what was asked until then is forgotten."""
+        bench = cls()
+        bench.declare()
+        await bench.run()
+        bench.forget()
+        return bench
+
     def begin_process(self) -> None:
         """A new operator: nothing in memory, the store listed anew."""
         self.store = self.kube.store = Store()

@@ -14,11 +14,7 @@ from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 
 @pytest.fixture
 async def settled() -> Bench:
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 def record(bench: Bench) -> dict[str, Any]:

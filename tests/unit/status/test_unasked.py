@@ -19,11 +19,7 @@ SAID = "etcd refuses writes: alarm NOSPACE is raised"
 
 @pytest.fixture
 async def settled() -> Bench:
-    bench = Bench()
-    bench.declare()
-    await bench.run()
-    bench.forget()
-    return bench
+    return await Bench.settled()
 
 
 async def edited(bench: Bench, **spec: Any) -> None:

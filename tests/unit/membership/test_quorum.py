@@ -6,15 +6,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import recovery_world
+from recovery_world import RecoveryWorld
 from views import with_pod
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership.epochs import quorum, survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.observed.members import Member
 from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import Version
+from model.world.told import recovery_in
 
+BY_HAND = 0xBAD
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
 
@@ -223,6 +228,33 @@ class TestMayComeBack:
         seen = replace(formed(3).observe(), etcd=None)
 
         assert quorum.missing(seen) == Wait("a quorum to answer", soon=True)
+
+
+class TestAVoterAddedByHandToTheOnlyMember:
+    """etcd accepts it, and has no leader until that voter runs. The status only said that there was
+    none."""
+
+    def added(self) -> RecoveryWorld:
+        world = recovery_world.formed(1)
+        world.etcd.members[BY_HAND] = Member(BY_HAND, "", ("http://elsewhere:2380",), learner=False)
+        return world
+
+    def test_there_was_no_way_out_in_the_status(self) -> None:
+        world = self.added()
+        rest = decide(with_pod(world.observe(), 0, age=quorum.START_SECONDS))
+
+        assert isinstance(rest, Wait)
+        assert "c-0 runs without a leader. A member that is alone leads itself" in rest.reason
+        assert "c-0 has all the data" in rest.reason
+
+        world.edit(recovery=recovery_in(rest.reason))
+        assert drive(world) == Settled()
+        assert BY_HAND not in world.etcd.members
+
+    def test_nobody_is_blamed_while_it_may_still_start(self) -> None:
+        seen = with_pod(self.added().observe(), 0, age=quorum.START_SECONDS - 1)
+
+        assert decide(seen) == Wait("a quorum to answer: c-0 runs without a leader", soon=True)
 
 
 class TestLost:

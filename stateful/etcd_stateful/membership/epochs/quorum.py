@@ -42,7 +42,8 @@ def missing(seen: Observation) -> Step | None:
     words = "; ".join(filter(None, said))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
-        return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
+        words = f"a quorum to answer: {words}" if words else "a quorum to answer"
+        return Wait(f"{words}{_if_outvoted(seen, every)}", soon=True)
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
@@ -99,6 +100,20 @@ def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
     kept = [seat for seat in known if seat not in lost]
     young = all(seat.pod is None or seat.pod.age < START_SECONDS for seat in kept)
     return _had_one_member(seen) and bool(kept) and young and (kept == known or not seen.statuses)
+
+
+def _if_outvoted(seen: Observation, every: list[Seat]) -> str:
+    """What to say if the only member runs without a leader. etcd lets anyone add a second voter to
+    a cluster of one (3.7.3, `IsReadyToAddVotingMember`), and there is no leader until it runs."""
+    if len(every) != 1 or every[0].status is None or every[0].status.leader_id:
+        return ""
+    [seat] = every
+    if seat.pod is None or seat.pod.age < START_SECONDS:
+        return ""
+    return (
+        ". A member that is alone leads itself, unless somebody has added a voter to its list. If "
+        f"that voter never ran, {seat.name} has all the data. {survivor.ways_out(seen)}"
+    )
 
 
 def _may_only_start(seen: Observation, lost: list[Seat]) -> str:

@@ -923,6 +923,12 @@ MUTANTS: Final = [
         "a cluster whose status cannot be written is never backed up",
     ),
     Mutant(
+        "operator/etcd_operator/backup_controllers/target.py",
+        "(cluster := _parsed(body) or stand_in(body)) is None",
+        "(cluster := _parsed(body)) is None",
+        "an edit that is refused stops the backups of a cluster that serves",
+    ),
+    Mutant(
         "backup/plan.py",
         "if seen.target and not seen.target.formed:",
         "if False:",

@@ -10,7 +10,7 @@ from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
 from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.backup import own_endpoints, recorded_cluster
 from etcd_stateful.backup.observed import Target
 from etcd_stateful.certificates import operator_secret
@@ -22,14 +22,16 @@ def target_of(store: Store, backup: EtcdBackup) -> Target | None:
     """How to reach the cluster that `spec.clusterRef` names, or that `spec.etcdEndpoints` name
     without a Secret of their own.
 
-    None if no cluster is named, if it does not exist, or if its spec is refused.
+    None if no cluster is named, or if it does not exist. One whose spec is refused after an edit
+    serves as before, so its backups go on.
     """
     if backup.client_tls_secret and not backup.cluster:
         return None
     for name in _names(backup):
         body = store.get(ETCD_CLUSTERS, backup.namespace, name)
-        if body is None or (cluster := _parsed(store, body)) is None:
+        if body is None or (cluster := _parsed(body) or stand_in(body)) is None:
             continue
+        cluster = _as_it_runs(store, cluster)
         members = _members(store, cluster, body)
         if chosen := members if backup.cluster else _chosen(store, backup, cluster, members):
             endpoints = tuple(chosen.values())
@@ -77,7 +79,9 @@ def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:
     """The EtcdCluster that is backed up, for the manifest beside the backup."""
     for name in _names(backup):
         if body := store.get(ETCD_CLUSTERS, backup.namespace, name):
-            return recorded_cluster.record(name, body["spec"], _parsed(store, body))
+            cluster = _parsed(body)
+            running = _as_it_runs(store, cluster) if cluster else None
+            return recorded_cluster.record(name, body["spec"], running)
     return None
 
 
@@ -100,12 +104,15 @@ def _endpoint(store: Store, cluster: EtcdCluster, ordinal: int) -> str:
     return f"{'https' if encrypted else 'http'}://{host}:{naming.CLIENT_PORT}"
 
 
-def _parsed(store: Store, body: Json) -> EtcdCluster | None:
-    """The cluster with the links that it runs with; the spec may say others by now."""
+def _parsed(body: Json) -> EtcdCluster | None:
     try:
-        cluster = parse_cluster(body)
+        return parse_cluster(body)
     except RefusedCluster:
         return None
+
+
+def _as_it_runs(store: Store, cluster: EtcdCluster) -> EtcdCluster:
+    """The cluster with the links that it runs with; the spec may say others by now."""
     live = store.get(STATEFUL_SETS, cluster.namespace, cluster.name)
     try:
         return replace(cluster, links=links_of(live)) if live else cluster

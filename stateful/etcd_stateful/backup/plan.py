@@ -121,7 +121,7 @@ def _missing(seen: ObservedBackup) -> WriteStatus | None:
         return WriteStatus(
             "ClusterNotFound",
             f"spec.clusterRef.name: there is no EtcdCluster {backup.cluster!r} in namespace "
-            f"{backup.namespace}, or its spec is not accepted",
+            f"{backup.namespace}",
             after=SLOW_SECONDS,
         )
     if seen.target and not seen.target.formed:

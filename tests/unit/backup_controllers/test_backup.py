@@ -1075,6 +1075,30 @@ class TestByTheNameOfACluster:
 
 
 @BY_EITHER
+async def test_an_edit_that_is_refused_stopped_the_backups_of_a_cluster_that_serves(
+    world: World, of: Json
+) -> None:
+    """Those of a schedule failed with `ClusterNotFound`; by its endpoints, a cluster with TLS was
+    asked without a certificate."""
+    cluster = cluster_body(3)
+    cluster["metadata"] |= {"namespace": "default", "name": "c"}
+    cluster["status"] = FORMED | {"members": {"ready": ["c-0", "c-1", "c-2"]}}
+    parsed = parse_cluster(cluster)
+    world.kube.put(STATEFUL_SETS, stateful_set(parsed, replicas=3, operator_image="operator:1"))
+    world.kube.put(SERVICES, client_service(parsed))
+    cluster["spec"]["version"] = "3.4.0"
+    world.kube.put(ETCD_CLUSTERS, cluster)
+    world.declare(**of)
+    await world.settle()
+
+    pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+    told = order.parse(pod["containers"][0]["env"][0]["value"])
+    assert list(told.endpoints) == [f"https://c-{n}.c.default.svc:2379" for n in range(3)]
+    assert told.client_secret == "c-operator-tls"
+    assert told.cluster_id == 0xAB
+
+
+@BY_EITHER
 @pytest.mark.parametrize("told", ["status", "Service"])
 async def test_a_backup_that_was_applied_together_with_its_cluster_failed_for_good(
     world: World, of: Json, told: str

@@ -245,11 +245,20 @@ class TestAVoterAddedByHandToTheOnlyMember:
 
         assert isinstance(rest, Wait)
         assert "c-0 runs without a leader. A member that is alone leads itself" in rest.reason
-        assert "c-0 has all the data" in rest.reason
+        assert "c-0 has all the data. To continue with it alone, set spec.recovery" in rest.reason
 
         world.edit(recovery=recovery_in(rest.reason))
         assert drive(world) == Settled()
         assert BY_HAND not in world.etcd.members
+
+    def test_an_empty_dir_is_not_recovered(self) -> None:
+        world = recovery_world.formed(1, **EMPTY_DIR)
+        world.etcd.members[BY_HAND] = Member(BY_HAND, "", ("http://elsewhere:2380",), learner=False)
+        rest = decide(with_pod(world.observe(), 0, age=quorum.START_SECONDS))
+
+        assert isinstance(rest, Wait)
+        assert "c-0 has all the data. There is data in c-0" in rest.reason
+        assert "spec.recovery" not in rest.reason
 
     def test_nobody_is_blamed_while_it_may_still_start(self) -> None:
         seen = with_pod(self.added().observe(), 0, age=quorum.START_SECONDS - 1)

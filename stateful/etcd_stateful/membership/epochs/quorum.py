@@ -112,7 +112,7 @@ def _if_outvoted(seen: Observation, every: list[Seat]) -> str:
         return ""
     return (
         ". A member that is alone leads itself, unless somebody has added a voter to its list. If "
-        f"that voter never ran, {seat.name} has all the data. {survivor.ways_out(seen)}"
+        f"that voter never ran, {seat.name} has all the data. {survivor.way_on_alone(seen)}"
     )
 
 

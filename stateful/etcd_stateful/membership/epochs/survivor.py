@@ -153,10 +153,24 @@ def ways_out(seen: Observation) -> str:
     usable = candidates(seen)
     if not usable:
         return _without_any_data(seen)
-    record = recorded(seen)
     return (
         "Give the lost members their volumes back; or restore a backup; or continue with the data "
-        "of one member, and lose what only others have: set spec.recovery (docs/recovery.md), with "
+        f"of one member, and lose what only others have: {_how_to_ask(seen, usable)}"
+    )
+
+
+def way_on_alone(seen: Observation) -> str:
+    """How the only member goes on without a voter that never ran."""
+    usable = candidates(seen)
+    if not (usable and seen.cluster.durable):
+        return ways_out(seen)
+    return f"To continue with it alone, {_how_to_ask(seen, usable)}"
+
+
+def _how_to_ask(seen: Observation, usable: Sequence[Seat]) -> str:
+    record = recorded(seen)
+    return (
+        "set spec.recovery (docs/recovery.md), with "
         f'clusterID "{to_hex(record.cluster_id)}", epoch {record.epoch} and the survivor that you '
         f"choose. {_choice(usable)}"
     )

@@ -234,8 +234,8 @@ class TestAVoterAddedByHandToTheOnlyMember:
     """etcd accepts it, and has no leader until that voter runs. The status only said that there was
     none."""
 
-    def added(self) -> RecoveryWorld:
-        world = recovery_world.formed(1)
+    def added(self, **spec: object) -> RecoveryWorld:
+        world = recovery_world.formed(1, **spec)
         world.etcd.members[BY_HAND] = Member(BY_HAND, "", ("http://elsewhere:2380",), learner=False)
         return world
 
@@ -252,9 +252,8 @@ class TestAVoterAddedByHandToTheOnlyMember:
         assert BY_HAND not in world.etcd.members
 
     def test_an_empty_dir_is_not_recovered(self) -> None:
-        world = recovery_world.formed(1, **EMPTY_DIR)
-        world.etcd.members[BY_HAND] = Member(BY_HAND, "", ("http://elsewhere:2380",), learner=False)
-        rest = decide(with_pod(world.observe(), 0, age=quorum.START_SECONDS))
+        seen = self.added(**EMPTY_DIR).observe()
+        rest = decide(with_pod(seen, 0, age=quorum.START_SECONDS))
 
         assert isinstance(rest, Wait)
         assert "c-0 has all the data. There is data in c-0" in rest.reason

@@ -105,10 +105,11 @@ def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
 def _if_outvoted(seen: Observation, every: list[Seat]) -> str:
     """What to say if the only member runs without a leader. etcd lets anyone add a second voter to
     a cluster of one (3.7.3, `IsReadyToAddVotingMember`), and there is no leader until it runs."""
-    if len(every) != 1 or every[0].status is None or every[0].status.leader_id:
+    if len(every) != 1:
         return ""
     [seat] = every
-    if seat.pod is None or seat.pod.age < START_SECONDS:
+    leaderless = seat.status is not None and not seat.status.leader_id
+    if not leaderless or seat.pod is None or seat.pod.age < START_SECONDS:
         return ""
     return (
         ". A member that is alone leads itself, unless somebody has added a voter to its list. If "

@@ -103,7 +103,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Runs one pass. Returns the seconds until the next one; None: the next event starts it.
 
-        Raises only KubeError, which the queue logs before it retries with back-off.
+        Raises whatever ended the pass. The queue logs and counts it, and retries with back-off.
         """
         body = self._store.get(ETCD_CLUSTERS, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
@@ -121,9 +121,10 @@ class Reconciler:
             raise
         except KubeError:
             raise
-        except Exception as error:  # noqa: BLE001 - it must not stop other clusters
-            return await self._unexpected(body, memory, error)
-        memory.failures = memory.unanswered = 0
+        except Exception as error:
+            await self._unexpected(body, memory, error)
+            raise
+        memory.unanswered = 0
         return delay if delay is None else min(delay, self._observer.postponed.next(key))
 
     async def _pass(self, body: Json, memory: Memory) -> float | None:
@@ -334,17 +335,11 @@ class Reconciler:
             outcome = self._failure_outcome(body, in_words(error))
             await self._reporter.status(body, outcome, urgent=True)
 
-    async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
-        """Reports a bug in the operator: one traceback in the log, a condition in the status, and
-        retries with back-off."""
+    async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> None:
+        """Reports a bug in the operator in the status."""
         words = f"internal error, {type(error).__name__}: {error}"
-        if memory.traceback != words:
-            memory.traceback = words
-            place = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
-            log.error("%s", words, exc_info=error, extra={"cluster": place})
         memory.step = None
         await self._reporter.status(body, self._failure_outcome(body, words), urgent=True)
-        return memory.next_failure()
 
     def _failure_outcome(self, body: Json, words: str) -> Outcome:
         """The outcome of a failed pass, with an observation from the store if that works."""

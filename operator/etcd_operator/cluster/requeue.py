@@ -40,8 +40,6 @@ DECLINED_TRIES: Final = 28
 """How many retries are at most DECLINED_SECONDS apart. Together they last longer than the five
 seconds for which etcd requires its members to be connected."""
 
-LAST_FAILURE: Final = 60.0
-
 
 @dataclass(slots=True)
 class Memory:
@@ -59,11 +57,9 @@ class Memory:
     """How many steps in a row were outdated, or had an unknown outcome."""
 
     declined: int = 0
-    failures: int = 0
     unanswered: int = 0
     """How many passes in a row ended because the API server did not answer."""
 
-    traceback: str = ""
     doubted: bool = False
     """The cluster was as declared, or held, but some answer was missing in the last pass, so the
     next pass repeats it before anything is reported."""
@@ -110,11 +106,6 @@ class Memory:
         early = min(FIRST_POLL * 2 ** min(self.declined - 1, 9), DECLINED_SECONDS)
         late = max(0, min(self.declined, 60) - DECLINED_TRIES)
         delay: float = min(early * 1.5**late, WAIT_SECONDS)
-        return delay
-
-    def next_failure(self) -> float:
-        delay: float = min(0.5 * 2**self.failures, LAST_FAILURE)
-        self.failures = min(self.failures + 1, 20)
         return delay
 
 

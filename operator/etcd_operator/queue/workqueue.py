@@ -79,6 +79,9 @@ class WorkQueue:
         self._again: dict[Key, float] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
+        self._bugs: dict[Key, str] = {}
+        """The last error of each failing key whose traceback was logged."""
+
         self._stopped = False
         self._passes = metrics.passes
         self._metrics = metrics.queue(name)
@@ -160,6 +163,7 @@ class WorkQueue:
             after = self._delay_after(key, error)
         else:
             self._failures.pop(key, None)
+            self._bugs.pop(key, None)
         finally:
             del self._running[key]
             self._metrics.work_duration.observe(_now() - started)
@@ -219,13 +223,16 @@ class WorkQueue:
 
     def _log(self, key: Key, error: Exception, failures: int, delay: float) -> None:
         expected = isinstance(error, KubeError)
+        is_news = not expected and self._bugs.get(key) != repr(error)
+        if is_news:
+            self._bugs[key] = repr(error)
         log.log(
             logging.WARNING if expected else logging.ERROR,
             "the pass failed (%d times in a row), next try in %.1f s: %s",
             failures,
             delay,
             error if expected else repr(error),
-            exc_info=None if expected else error,
+            exc_info=error if is_news else None,
             extra={self.name.removesuffix("s"): "/".join(key)},
         )
 

@@ -284,6 +284,20 @@ async def test_the_queue_survives_any_exception_of_a_pass(queue, caplog):
 
 
 @jumping
+async def test_the_same_bug_logged_a_traceback_at_each_try(queue, caplog):
+    bugs = [KeyError("x"), KeyError("x"), Unavailable("away"), KeyError("x"), KeyError("y")]
+    passes = Passes(answers=[*bugs, None, KeyError("y")])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(100)
+        queue.add(A)
+        await asyncio.sleep(100)
+
+    told = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+    assert told == ["'x'", "'y'", "'y'"]
+
+
+@jumping
 async def test_a_cancelled_call_in_a_pass_ended_its_worker_silently(metrics, caplog):
     queue = WorkQueue("clusters", metrics, workers=1)
     passes = Passes(answers=[asyncio.CancelledError()])

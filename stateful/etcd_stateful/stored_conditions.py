@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
+
+OURS: Final = frozenset(
+    {
+        *("Accepted", "Available", "Progressing", "Degraded", "Ready", "Blocked", "Paused"),
+        *("Recovering", "Scaling", "Upgrading", "ChangingTLS", "Rotating"),
+        *("Plaintext", "DrainsBlocked"),
+        *("Complete", "Scheduled", "LastRun", "Retained"),
+    }
+)
+"""The types of all conditions that the operator writes, for any kind. Other controllers may add
+others, which stay as they are."""
+
+
+def ours(status: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The operator's conditions in a status."""
+    conditions: Iterable[Mapping[str, Any]] = (status or {}).get("conditions") or ()
+    return [one for one in conditions if one.get("type") in OURS]
 
 
 def find(status: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:

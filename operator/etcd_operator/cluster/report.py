@@ -225,7 +225,7 @@ def _reason(step: Step) -> str:
 
 def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
     """The parts of a status that a user would act on."""
-    conditions = status.get("conditions") or ()
+    conditions = stored_conditions.ours(status)
     return (
         status.get("phase"),
         status.get("observedGeneration"),

@@ -19,6 +19,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
+from etcd_stateful import stored_conditions
 
 REFUSED: Final = "StatusRefused"
 """Reason of the Event that says that the API server does not take a status."""
@@ -96,10 +97,10 @@ async def write_status(
 
 
 def without_times(status: Mapping[str, Any]) -> Json:
-    """The status without its times, and its conditions without their order."""
+    """The status without its times, and the operator's conditions without their order."""
     conditions = {
         one.get("type"): {name: value for name, value in one.items() if name not in _TIMES}
-        for one in status.get("conditions") or ()
+        for one in stored_conditions.ours(status)
     }
     return {**status, "conditions": conditions}
 
@@ -121,7 +122,8 @@ async def _apply(kube: Kubernetes, resource: Resource, body: Json, status: Json)
 def _left_over(there: Json, status: Json) -> Json:
     """A merge patch that removes what the status does not have. What others have written stays in
     an apply that does not name it: of the coreos operator, or of a tool that has restored the
-    object together with its status."""
+    object together with its status. Conditions of a type that the operator does not write stay:
+    another controller keeps them there."""
     patch: Json = {}
     for key, value in there.items():
         ours = status.get(key)
@@ -129,6 +131,12 @@ def _left_over(there: Json, status: Json) -> Json:
             patch[key] = None
         elif isinstance(value, dict) and (inner := _left_over(value, ours)):
             patch[key] = inner
-        elif isinstance(value, list) and len(value) > len(ours):
-            patch[key] = ours
+        elif isinstance(value, list):
+            stays = [one for one in value if key == "conditions" and _is_of_others(one)]
+            if len(value) > len(ours) + len(stays):
+                patch[key] = [*ours, *stays]
     return patch
+
+
+def _is_of_others(condition: Json) -> bool:
+    return condition.get("type") not in stored_conditions.OURS

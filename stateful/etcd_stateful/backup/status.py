@@ -242,7 +242,7 @@ def _with_conditions(
 ) -> dict[str, Any]:
     """The status with its conditions. Conditions that this pass has no news of stay."""
     generation = int(body["metadata"].get("generation", 0))
-    before = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
+    before = {one["type"]: one for one in stored_conditions.ours(body.get("status"))}
     told = {
         one["type"]: with_times(
             one | {"observedGeneration": generation}, before.get(one["type"], {}), now

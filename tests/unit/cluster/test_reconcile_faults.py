@@ -493,6 +493,15 @@ class TestStatus:
             await bench.once()
         assert not bench.kube.calls
 
+    async def test_was_written_for_each_condition_that_another_controller_added(self, settled):
+        theirs = {"type": "example.com/Audited", "status": "True"}
+        for _ in range(3):
+            conditions = [*settled.status["conditions"], theirs]
+            status = settled.status | {"conditions": conditions}
+            settled.kube.put(ETCD_CLUSTERS, {**settled.body, "status": status})
+            await settled.once()
+        assert not settled.kube.calls
+
     async def test_is_not_written_twice_if_the_watch_is_late(self, bench):
         await bench.run()
         pod = bench.kube.live(PODS, "a-1")

@@ -39,7 +39,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.start_settings import levels_in
 from etcd_stateful.membership.observation import Observation
@@ -154,6 +154,8 @@ class FakeKube:
             raise Conflict("uid mismatch: the object does not exist", status=409)
         self._check(known, metadata)
         if status:
+            types = {one["type"] for one in manifest["status"].get("conditions") or ()}
+            assert types <= stored_conditions.OURS
             made = {**(known or {}), "status": copied(manifest["status"])}
         else:
             made = _merged(known or {}, manifest)

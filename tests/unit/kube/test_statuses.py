@@ -18,6 +18,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import StatusWriter, write_status
 from etcd_operator.kube.store import Store
+from etcd_stateful.backup import status as backup_status
 from etcd_stateful.backup.restores import is_over
 
 WRITE = "apply EtcdCluster/status"
@@ -164,6 +165,27 @@ class TestWhatOthersHaveWritten:
         assert written["status"] == OURS
         assert kube.live(ETCD_CLUSTERS, "a") == written
         assert kube.calls == {WRITE: 1, "patch EtcdCluster/status": 1}
+
+    async def test_a_condition_of_another_controller_was_removed_each_time(self, kube):
+        theirs = THEIRS | {"conditions": [*THEIRS["conditions"], said("example.com/Audited")]}
+        body = kube.put(ETCD_CLUSTERS, cluster_body() | {"status": theirs})
+
+        written = await write_status(kube, ETCD_CLUSTERS, body, OURS)
+        again = await StatusWriter(kube, Store(), Events(kube, instance="o"), ETCD_CLUSTERS).write(
+            written, OURS
+        )
+
+        stays = {"conditions": [*OURS["conditions"], said("example.com/Audited")]}
+        assert written["status"] == OURS | stays
+        assert not again
+
+    def test_a_condition_of_another_controller_became_ours_in_the_next_apply(self):
+        """It stayed after the other controller had taken it back."""
+        body = {"metadata": {}, "status": {"conditions": [said("example.com/Audited")]}}
+
+        told = backup_status.failing(body, "Refused", "no", "2026-01-01T00:00:00Z")
+
+        assert {one["type"] for one in told["conditions"]} == {"Accepted", "Complete", "Ready"}
 
     async def test_a_restore_that_had_once_failed_was_over_before_it_began(self, kube):
         metadata = cluster_body()["metadata"] | {"generation": 1}

@@ -334,7 +334,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHELL,
-        "self._note_refusal((schedule.namespace, step.name), refused_in_words(error))",
+        "self._note_refusal(key, refused_in_words(error))",
         "raise",
         "one backup that a policy protects keeps all others, and hides how runs end",
     ),

@@ -26,10 +26,11 @@ from etcd_operator.kube.api import (
     Kubernetes,
     Rejected,
     Resource,
+    Unavailable,
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.failed_passes import FailedPasses
+from etcd_operator.kube.failed_passes import FailedPasses, in_words
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
@@ -217,14 +218,20 @@ class Schedules:
     async def _try_to_retain(
         self, schedule: EtcdBackupSchedule, step: DeleteBackup | TakeBack
     ) -> float:
-        """If the API server refuses it, as a policy may for one of them, that holds up neither the
-        others nor what is reported of the runs."""
+        """If the API server refuses it, as a policy may for one of them, or fails each time, as
+        while a webhook is down, that holds up neither the others nor what is reported of the
+        runs."""
+        key = (schedule.namespace, step.name)
         try:
             await self._retain(schedule, step)
         except Rejected as error:
             if error.not_found:  # Somebody else has deleted it.
                 return AGAIN_SECONDS
-            self._note_refusal((schedule.namespace, step.name), refused_in_words(error))
+            self._note_refusal(key, refused_in_words(error))
+        except Unavailable as error:
+            if not self._failed_passes.is_reported((schedule.namespace, schedule.name)):
+                raise
+            self._note_refusal(key, in_words(error))
         return 0.0
 
     def _note_refusal(self, key: Key, words: str) -> None:

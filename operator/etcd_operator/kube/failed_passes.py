@@ -73,6 +73,10 @@ class FailedPasses:
             self.over(key)
         return after
 
+    def is_reported(self, key: Key) -> bool:
+        """Whether enough passes in a row have failed, if this one does too."""
+        return self._unanswered.get(key, 0) + 1 >= UNANSWERED_PASSES
+
     def last(self, key: Key) -> str:
         """What the API server said in the last passes; empty if they did not fail."""
         return self._last.get(key, "")

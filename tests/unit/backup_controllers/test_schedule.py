@@ -963,6 +963,29 @@ class TestDeletionThatTheApiServerRefuses:
         assert "deletionTimestamp" in oldest["metadata"]
 
 
+async def test_a_webhook_that_failed_for_deletions_alone_hid_how_the_runs_had_ended(
+    world: World,
+) -> None:
+    """The metrics said that no runs are begun, although they were."""
+    await world.runs("03:00", "03:01", "03:02")
+    world.kube.failures["patch EtcdBackup"] = [WEBHOOK] * 50
+    world.declare(retention={"count": 1})
+    await fail(world, UNANSWERED_PASSES - 1)
+    assert world.condition("Retained")["reason"] == "Everything"
+    await world.settle()
+
+    told = world.condition("Retained")
+    assert (told["status"], told["reason"]) == ("False", "DeletionFailed")
+    assert str(WEBHOOK) in told["message"]
+    assert world.condition()["reason"] == "Stored"
+    assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+
+    world.kube.failures.clear()
+    world.clock.now += REFUSED_SECONDS
+    await world.settle()
+    assert "deletionTimestamp" in world.kube.live(ETCD_BACKUPS, world.name("03:00"))["metadata"]
+
+
 async def test_a_backup_that_somebody_else_had_just_deleted_was_reported_as_a_refusal(
     world: World,
 ) -> None:

@@ -33,14 +33,13 @@ from etcd_operator.kube.api import (
     refusal,
 )
 from etcd_operator.kube.tables import Change
-from etcd_operator.kube.transport import JSON, Transport, retry_after
+from etcd_operator.kube.transport import APPLY, JSON, Transport, as_yaml, retry_after
 
 PAGE = 500
 MOST_CALLS = 100
 """How many calls may be under way. The others wait for their turn, but not those for the Lease: an
 operator whose calls hang must not lose it."""
 
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 Observe = Callable[[str, Resource, int, float], None]
@@ -116,7 +115,7 @@ class Client:
             resource,
             _object_path(resource, manifest) + ("/status" if status else ""),
             query={"fieldManager": manager, "force": "true"},
-            body=resource.named(manifest),
+            body=as_yaml(resource.named(manifest)),
             content_type=APPLY,
         )
         return _same(manifest, answer)
@@ -242,7 +241,7 @@ class Client:
         *,
         name: str = "",
         query: dict[str, str] | None = None,
-        body: Json | None = None,
+        body: Json | bytes | None = None,
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Json:

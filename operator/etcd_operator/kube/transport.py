@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 import resource
 import socket
 import ssl
@@ -37,6 +39,10 @@ CUT_SECONDS = 0.01
 """Sockets that were shut down are closed after a few iterations of the event loop."""
 
 JSON = "application/json"
+APPLY = "application/apply-patch+yaml; charset=utf-8"
+"""With the charset, `kubernetes.aio` sends a body of bytes as it is."""
+
+_ESCAPED = re.compile("[\x7f-\ud7ff\ue000-\uffff]")
 
 DEEPEST = 11_000
 """How deep Python may recurse. The API server takes objects of 10000 levels, whose managedFields
@@ -168,7 +174,7 @@ class Transport:
         path: str,
         *,
         query: dict[str, str],
-        body: Json | None,
+        body: Json | bytes | None,
         content_type: str,
         accept: str,
         seconds: float,
@@ -203,6 +209,13 @@ async def _load_kubeconfig(file: str | None, configuration: Configuration) -> No
     await load_kube_config(  # type: ignore[no-untyped-call]
         config_file=file, client_configuration=configuration
     )
+
+
+def as_yaml(manifest: Json) -> bytes:
+    """The body of an apply, which the API server reads as YAML. That has no surrogate pairs, as by
+    which JSON may escape an emoji. Other characters, some of which YAML forbids, are escaped."""
+    text = json.dumps(manifest, ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode(errors="replace")
 
 
 def accept_deep_json() -> None:

@@ -53,6 +53,16 @@ async def test_apply_removes_omitted_fields_and_overrides_other_managers(client,
     assert healed["metadata"]["labels"] == LABELS | {"z": "kept"}
 
 
+async def test_an_emoji_or_a_control_character_had_its_apply_refused(client, namespace):
+    text = "\U0001f511 \x00\x1b\x7f\x85\u2028\ufeff\uffff \\ud83d"
+    made = service(namespace)
+    made["metadata"]["annotations"] = {"example.com/note": text}
+
+    assert (await client.apply(SERVICES, made))["metadata"]["annotations"] == {
+        "example.com/note": text
+    }
+
+
 async def test_apply_with_another_uid_changes_and_creates_nothing(client, namespace):
     with pytest.raises(Conflict):
         await client.apply(SERVICES, service(namespace, uid=OTHER_UID))

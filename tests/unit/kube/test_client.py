@@ -118,8 +118,29 @@ async def test_apply_is_a_server_side_apply(client, server):
     request, body = server.last
     assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/services/a")
     assert dict(request.query) == {"fieldManager": "etcd-operator", "force": "true"}
-    assert request.headers["Content-Type"] == "application/apply-patch+yaml"
+    assert request.content_type == "application/apply-patch+yaml"
     assert body == {"apiVersion": "v1", "kind": "Service", **SERVICE}
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("\U0001f511", b"\xf0\x9f\x94\x91"),
+        ("\x1b\x7f\x85\u2028\ufeff\uffff", rb"\u001b\u007f\u0085\u2028\ufeff\uffff"),
+        ("\\ud83d\\udd11", rb"\\ud83d\\udd11"),
+        ("\ud83d", b"?"),
+    ],
+)
+async def test_an_emoji_in_an_annotation_or_a_message_had_its_apply_refused(
+    client, server, text, sent
+):
+    """The API server reads it as YAML, which has no surrogate pairs, and in which some characters
+    have to be escaped."""
+    server.will({"metadata": {}})
+    await client.apply(SERVICES, {**SERVICE, "spec": {text: text}})
+
+    request, _ = server.last
+    assert b'"spec": {"%s": "%s"}' % (sent, sent) in await request.read()
 
 
 async def test_status_is_applied_to_the_subresource_by_another_manager(client, server):

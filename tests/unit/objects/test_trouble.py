@@ -378,6 +378,8 @@ FATAL = (
         ('{"level":"info","ts":"x","msg":"stopped"}', "stopped"),
         ("first\nopen etcd.yaml: no such file\n", "open etcd.yaml: no such file"),
         ('{"a": 1}', '{"a": 1}'),
+        # It raised UnicodeEncodeError where it was put into an Event.
+        (r'{"msg": "\ud800"}', r'{"msg": "\ud800"}'),
         ("", ""),
         (" \n", ""),
     ],

@@ -132,6 +132,10 @@ class Watches:
         self._clock = clock
         self._scopes = {scope.path: scope for scope in scopes(namespaces)}
         self._renewed: dict[str, float] = {}
+        self._refused: dict[str, float] = {}
+        """When a watch was last refused, as by a Role that allows only to list. kopf goes on
+        asking for it, so a restart would not help, and end all others."""
+
         self._started = clock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -174,13 +178,14 @@ class Watches:
 
     def silent(self) -> list[str]:
         """The watches that should have been renewed by now, but were not."""
-        now = self._clock()
+        now, never = self._clock(), -SILENT_SECONDS
         if now - self._started < self._patience:
             return []
         return [
             path
             for path in self._scopes
-            if now - self._renewed.get(path, -SILENT_SECONDS) > SILENT_SECONDS
+            if now - max(self._renewed.get(path, never), self._refused.get(path, never))
+            > SILENT_SECONDS
         ]
 
     def _run(self) -> None:
@@ -188,6 +193,7 @@ class Watches:
         while not self._ended.is_set():
             self._started, self._asked, self._late = self._clock(), None, False
             self._renewed.clear()
+            self._refused.clear()
             try:
                 asyncio.run(self._kopf())
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - kopf is restarted
@@ -277,9 +283,14 @@ class Watches:
 
         async def on_end(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
             scope = self._scopes.get(params.url.path.removeprefix(below))
-            if scope is None or params.response.status != 200:
+            status = params.response.status
+            if scope is None:
                 return
-            if "watch" in params.url.query:
+            if "watch" in params.url.query and (status in (403, 429) or status >= 500):
+                self._refused[scope.path] = self._clock()
+            elif status != 200:
+                return
+            elif "watch" in params.url.query:
                 self._renewed[scope.path] = self._clock()
             elif "continue" not in params.url.query:
                 self._hand_over(self._listed, scope)

@@ -50,6 +50,7 @@ class Api:
         self.objects = {}
         self.streams = {}
         self.refuse = {}
+        self.unwatchable = {}
         self.below = ""
 
     @property
@@ -67,6 +68,8 @@ class Api:
                 text = json.dumps({"kind": "Status", "code": status, "message": "no"})
                 return web.Response(status=status, text=text, content_type="application/json")
         if "watch" in request.query:
+            if status := self.unwatchable.get(request.path):
+                return web.json_response({"kind": "Status", "code": status}, status=status)
             return await self._watch(request)
         return web.json_response(self._answer(request.path.removeprefix(self.below)))
 
@@ -332,6 +335,26 @@ def test_a_watch_without_a_renewal_is_silent():
     now[0] += 1
     assert watches.silent() == [path for path in paths if path != PODS_PATH]
     assert watches.missing() == []
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_role_without_watch_had_all_watches_restarted_every_four_minutes(
+    api, watches, told, status
+):
+    await until(lambda: not watches.missing())
+    api.unwatchable[PODS_PATH] = status
+    watches.restart()
+    await until(lambda: watches.missing() == [PODS_PATH], 15)
+    started = watches._started
+    watches._clock = lambda: started + START_SECONDS
+    asked = len(api.asked)
+    await until(lambda: len(api.asked) > asked + 2)
+
+    assert (watches.silent(), watches.missing()) == ([], [PODS_PATH])
+
+    api.unwatchable.clear()
+    await until(lambda: not watches.missing())
+    assert watches._started == started
 
 
 def test_watches_of_a_fleet_that_take_long_to_start_get_more_time(monkeypatch):

@@ -31,7 +31,7 @@ from etcd_operator.kube.api import (
     Unavailable,
     namespace_ends,
 )
-from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, in_words
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, bug_in_words, in_words
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
@@ -337,9 +337,9 @@ class Reconciler:
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> None:
         """Reports a bug in the operator in the status."""
-        words = f"internal error, {type(error).__name__}: {error}"
         memory.step = None
-        await self._reporter.status(body, self._failure_outcome(body, words), urgent=True)
+        outcome = self._failure_outcome(body, bug_in_words(error))
+        await self._reporter.status(body, outcome, urgent=True)
 
     def _failure_outcome(self, body: Json, words: str) -> Outcome:
         """The outcome of a failed pass, with an observation from the store if that works."""

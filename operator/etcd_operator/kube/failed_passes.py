@@ -1,4 +1,5 @@
-"""What becomes of a pass if the API server does not answer a call, or refuses it.
+"""What becomes of a pass if the API server does not answer a call, or refuses it, or if the
+operator has a bug.
 
 A single call without an answer is not reported; the queue retries. If it happens again and again,
 mostly only one kind of call fails, as it does while a webhook is down. Then the status can still be
@@ -47,7 +48,8 @@ class FailedPasses:
         report: Report,
         way_out: Callable[[Rejected], str] = lambda _: "",
     ) -> float | None:
-        """Awaits a pass. Returns in how many seconds the next one is due; raises Unavailable.
+        """Awaits a pass. Returns in how many seconds the next one is due; raises whatever else
+        than a refusal has ended it.
 
         Args:
             way_out: what else to say of a call that was refused.
@@ -69,6 +71,12 @@ class FailedPasses:
                 with contextlib.suppress(KubeError):
                     await report(REASON, in_words(error))
             raise
+        except KubeError:
+            raise
+        except Exception as error:
+            with contextlib.suppress(KubeError):
+                await report(REASON, bug_in_words(error))
+            raise
         if after != 0:  # If the next pass comes at once, that one tells whether it is over.
             self.over(key)
         return after
@@ -89,3 +97,8 @@ class FailedPasses:
 def in_words(error: Unavailable) -> str:
     """What the status says about the error."""
     return f"the API server keeps failing: {error}"
+
+
+def bug_in_words(error: Exception) -> str:
+    """What the status says about any other."""
+    return f"internal error, {type(error).__name__}: {error}"

@@ -33,6 +33,16 @@ async def fail(world: World, times: int) -> None:
             await world.settle()
 
 
+async def end_in_a_bug(world: World, call: str) -> None:
+    """A call has an answer that nobody thought of."""
+    world.kube.failures[call] = [LookupError("a case nobody thought of")]
+    with pytest.raises(LookupError):
+        await world.settle()
+
+    assert world.condition()["reason"] == REASON
+    assert "a case nobody thought of" in world.condition()["message"]
+
+
 async def fail_until_reported(world: World, call: str) -> None:
     """A webhook for this call is down. Not the first such pass is reported."""
     world.kube.failures[call] = [WEBHOOK] * UNANSWERED_PASSES

@@ -39,7 +39,7 @@ from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import DAY, HOUR
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
-from unit.backup_controllers.outages import fail_until_reported
+from unit.backup_controllers.outages import end_in_a_bug, fail_until_reported
 
 KEY = ("default", "b")
 SPEC: Json = {
@@ -756,6 +756,13 @@ async def test_a_read_refused_by_the_api_server_is_reported(world: World) -> Non
 async def test_a_job_that_the_api_server_fails_to_create_is_reported(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
     await fail_until_reported(world, "create Job")
+    await world.settle()
+
+    assert world.condition()["reason"] == "Starting"
+
+
+async def test_only_the_log_told_of_a_pass_that_ended_in_an_internal_error(world: World) -> None:
+    await end_in_a_bug(world, "create Job")
     await world.settle()
 
     assert world.condition()["reason"] == "Starting"

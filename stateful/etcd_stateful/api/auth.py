@@ -42,6 +42,10 @@ class Permission:
     key: bytes
     range_end: bytes = b""
 
+    def __str__(self) -> str:
+        key, end = (one.decode(errors="backslashreplace") for one in (self.key, self.range_end))
+        return f"{self.access} of {key[:60]!r}" + (f" to {end[:60]!r}" if end else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

@@ -319,6 +319,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     authentication.denied,
     _no_quorum,
     unknown.hold,
+    # While authentication is off, everybody with a certificate may read and write all keys.
+    authentication.turn_on_again,
     # The membership, one change at a time (I2): first a change that is half done, then lost
     # members, and only then the size that the spec asks for.
     learner.promote_or_drop,

@@ -19,6 +19,7 @@ from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.membership.upkeep.accounts import (
     AddRole,
     AddUser,
+    DeleteRole,
     DeleteUser,
     Disable,
     Enable,
@@ -117,6 +118,11 @@ def restore_in_place(world: AuthWorld) -> None:
     world.accounts.passwordless = {"root"}
 
 
+def _keep_from_starting(world: AuthWorld) -> None:
+    world.pods[1].trouble = "its node is away"
+    world.pods[1].where = "pending"
+
+
 @pytest.fixture
 def on() -> AuthWorld:
     found = world(auth=AUTH)
@@ -175,15 +181,38 @@ class TestOn:
         assert step.change == Enable()
         assert "turned off" in step.reason
 
-    def test_it_waits_for_members_that_do_not_serve(self, on) -> None:
+    def test_it_stayed_off_while_a_pod_could_not_start(self, on) -> None:
+        """Meanwhile everybody with a certificate could read and write all keys."""
         on.accounts.enabled = False
-        on.pods[1].trouble = "its node is away"
-        on.pods[1].where = "pending"
+        _keep_from_starting(on)
+
+        step = decide(on.observe())
+        assert isinstance(step, ChangeAuth)
+        assert step.change == Enable()
+
+    def test_it_stayed_off_until_the_cluster_had_grown(self, on) -> None:
+        on.accounts.enabled = False
+        on.body["spec"]["size"] = 5
+        drive(on, idle=2)
+        order = [type(one).__name__ for one in on.history]
+
+        assert order.index("ChangeAuth") < order.index("MemberAddLearner")
+
+    def test_it_is_not_turned_on_again_before_a_role_that_was_deleted_is_back(self, on) -> None:
+        on.accounts.enabled = False
+        on.accounts.do(DeleteRole("web"))
+        _keep_from_starting(on)
 
         assert isinstance(decide(on.observe()), Wait)
 
-    def test_growth_comes_first(self, on) -> None:
-        on.accounts.enabled = False
+    def test_all_other_changes_wait_for_members_that_do_not_serve(self, on) -> None:
+        on.accounts.do(DeleteUser("web"))
+        _keep_from_starting(on)
+
+        assert isinstance(decide(on.observe()), Wait)
+
+    def test_growth_comes_before_other_changes(self, on) -> None:
+        on.accounts.do(DeleteUser("web"))
         on.body["spec"]["size"] = 5
         drive(on, idle=2)
         first = next(at for at, one in enumerate(on.history) if isinstance(one, ChangeAuth))

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful.api.auth import ROOT, Auth, Permission, User
+from etcd_stateful.api.auth import ROOT, Auth, User
 from etcd_stateful.api.tls import Level
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.membership.members import changes
@@ -96,14 +96,24 @@ def denied(seen: Observation) -> Hold | None:
     )
 
 
+def turn_on_again(seen: Observation) -> Step | None:
+    """Turns authentication on again if somebody turned it off. Asked before the membership, whose
+    changes may wait for long: until then everybody may read and write all keys."""
+    auth, view = seen.cluster.auth, seen.auth
+    if auth is None or view is None or not is_looked_at(seen) or _would_lock_out(seen):
+        return None
+    if not recorded(seen).accounts.on or _recreate_root(seen, view):
+        return None
+    step = _turn_on(seen, auth, view)
+    return step if isinstance(step, ChangeAuth) else None
+
+
 def advance(seen: Observation) -> Step | None:
     """The next step towards what is declared; None also if that is impossible (`why_not_applied`
     says why)."""
     auth = seen.cluster.auth
-    if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
+    if not is_looked_at(seen) or (auth is not None and _would_lock_out(seen)):
         return None
-    if auth is not None and links.lowest_levels(seen).client is Level.PLAINTEXT:
-        return None  # until each pod has restarted with TLS, which the links on record have already
     if seen.auth is None and _stays_on(seen):
         return None
     if seen.auth is None:
@@ -200,6 +210,11 @@ def _no_way_in(seen: Observation) -> str:
     return _other_name(seen)
 
 
+def _would_lock_out(seen: Observation) -> bool:
+    """The same; also until each pod has restarted with TLS, which links on record have before."""
+    return bool(_no_way_in(seen)) or links.lowest_levels(seen).client is Level.PLAINTEXT
+
+
 def _other_name(seen: Observation) -> str:
     """Why etcd would not take the operator for root; empty if it would."""
     name = operator_secret(seen.cluster)
@@ -286,20 +301,12 @@ def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
             continue
         has = view.roles[role.name]
         for one in sorted(role.permissions - has, key=lambda one: (one.key, one.range_end)):
-            yield GrantPermission(role.name, one), f"role {role.name} is given {_shown(one)}"
+            yield GrantPermission(role.name, one), f"role {role.name} is given {one}"
         for one in sorted(has - role.permissions, key=lambda one: (one.key, one.range_end)):
-            words = f"role {role.name} loses {_shown(one)}, which is not declared"
+            words = f"role {role.name} loses {one}, which is not declared"
             yield RevokePermission(role.name, one), words
     for user in auth.users:
         yield from _differences_of(user, view)
-
-
-def _shown(permission: Permission) -> str:
-    """The permission as text; etcd's keys are bytes."""
-    key, end = (
-        one.decode(errors="backslashreplace") for one in (permission.key, permission.range_end)
-    )
-    return f"{permission.access} of {key[:60]!r}" + (f" to {end[:60]!r}" if end else "")
 
 
 def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:

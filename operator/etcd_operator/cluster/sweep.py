@@ -18,7 +18,7 @@ from etcd_operator.cluster.tickets import Start
 from etcd_operator.etcd import api as etcd_api
 from etcd_operator.etcd import auth_look, corruption, recounting
 from etcd_operator.etcd.accounts import Accounts
-from etcd_operator.etcd.api import Endpoint, Etcd, Identity
+from etcd_operator.etcd.api import Endpoint, Etcd, Identity, NoHandshake
 from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_stateful.membership.observation import Observation
@@ -60,6 +60,9 @@ class Sweep:
     denied: str = ""
     """etcd's message if it denies the operator access; else empty."""
 
+    no_handshakes: Mapping[int, str] = field(default_factory=dict)
+    """By ordinal: why no TLS connection to etcd came about."""
+
     looked: AuthLook | None = None
     known: AuthLook | None = None
     """The last look that succeeded, in this round or an earlier one."""
@@ -100,7 +103,9 @@ class Sweep:
 
     def _as_asked(self, pod: Pod) -> Pod:
         why = self.unanswered.get(pod.uid, "")
-        return replace(pod, answer=self.answers.get(pod.uid), unanswered=why)
+        closed = self.no_handshakes.get(pod.ordinal, "")
+        answer = self.answers.get(pod.uid)
+        return replace(pod, answer=answer, unanswered=why, no_handshake=closed)
 
 
 class Network:
@@ -181,6 +186,7 @@ class Network:
         said = dict(zip(places, await asyncio.gather(*asked), strict=True))
         statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
         strangers = {one: other for one, other in said.items() if isinstance(other, int)}
+        closed = {one: str(why) for one, why in said.items() if isinstance(why, NoHandshake)}
         denied = next((words for words in said.values() if isinstance(words, str)), "")
         calls = len(places)
         for ordinal in list_order(statuses)[:LIST_TRIES]:
@@ -196,9 +202,11 @@ class Network:
                 looked = await self._look(base, places[ordinal], passwords, last.known)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
                 known = looked or last.known
-                return Sweep(statuses, strangers, view, found, calls, looked=looked, known=known)
+                heard = Sweep(statuses, strangers, view, found, calls, looked=looked, known=known)
+                return replace(heard, no_handshakes=closed)
             denied = denied or (view if isinstance(view, str) else "")
-        return Sweep(statuses, strangers, calls=calls, denied=denied, known=last.known)
+        unread = Sweep(statuses, strangers, calls=calls, denied=denied, known=last.known)
+        return replace(unread, no_handshakes=closed)
 
     async def _look(
         self,
@@ -229,15 +237,17 @@ class Network:
             self._etcd, places[voter], places, statuses, last=last, now=now
         )
 
-    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | int | None:
+    async def _status(
+        self, at: Endpoint, seconds: float
+    ) -> MemberStatus | str | int | NoHandshake | None:
         """The member's status; a string is etcd's message that it denies access, a number is the
         ID of another cluster, and None is no answer."""
         return await self._said(self._etcd.status(at, seconds))
 
-    async def _member_list(self, at: Endpoint) -> EtcdView | str | int | None:
+    async def _member_list(self, at: Endpoint) -> EtcdView | str | int | NoHandshake | None:
         return await self._said(self._etcd.member_list(at))
 
-    async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | None:
+    async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | NoHandshake | None:
         try:
             return await asked
         except etcd_api.Stranger as error:
@@ -246,6 +256,9 @@ class Network:
         except etcd_api.Denied as error:
             self._log(error)
             return str(error)
+        except NoHandshake as error:
+            self._log(error)
+            return error
         except (etcd_api.NoAnswer, etcd_api.Refused) as error:
             self._log(error)
             return None
@@ -253,7 +266,7 @@ class Network:
     def _log(self, error: Exception) -> None:
         """Logs an error: a member of another cluster at a pod's address, or a failed handshake, as
         a warning now and then, all else at DEBUG: members often do not answer while pods start."""
-        grave = isinstance(error, etcd_api.Stranger | etcd_api.NoHandshake)
+        grave = isinstance(error, etcd_api.Stranger | NoHandshake)
         news = grave and self._is_new(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 

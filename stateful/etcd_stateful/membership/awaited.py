@@ -43,7 +43,8 @@ def _silent_voter(seen: Observation) -> Step | None:
     if not is_latched(seen):
         return None
     away = [seat for seat in roster.voters(seen) if not seat.serves]
-    return Wait(f"etcd in {roster.in_words(away)} to answer", soon=True) if away else None
+    said = ", ".join(f"{one.name}{roster.why_silent(one.pod) if one.pod else ''}" for one in away)
+    return Wait(f"etcd in {said} to answer", soon=True) if away else None
 
 
 def _rank(pod: Pod | None) -> int:

@@ -294,8 +294,10 @@ def stopping(pod: Pod) -> str:
 
 
 def why_silent(pod: Pod) -> str:
-    """Why `start` in the pod does not answer, to follow what is said of it; empty while it may only
-    have begun to run."""
+    """Why `start` or etcd in the pod does not answer, to follow what is said of it; empty while it
+    may only have begun to run."""
+    if pod.no_handshake:
+        return f" ({pod.no_handshake})"
     if not pod.unanswered or pod.age < SILENT_SECONDS:
         return ""
     return (

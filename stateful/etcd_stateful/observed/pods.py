@@ -39,6 +39,8 @@ class Pod:
     answer: StartAnswer | None = None
     unanswered: str = ""
     """Why `start` did not answer; empty if it did, or was not asked."""
+    no_handshake: str = ""
+    """Why no TLS connection to its etcd came about; empty if one did, or it was not asked."""
     record: MemberRecord | None = None
     """The member record in the pod's annotations, used instead of the claim's with an emptyDir."""
     revision: str = ""

@@ -283,6 +283,33 @@ async def test_why_no_tls_connection_came_about_was_nowhere_to_be_seen(
     assert all("KEY_USAGE_BIT_INCORRECT" in one for one in said)
 
 
+async def test_why_no_tls_connection_came_about_was_in_the_log_alone(network, etcd):
+    async def refused(at, *_):
+        raise NoHandshake(f"{at.target}: Tls handshake failed: KEY_USAGE_BIT_INCORRECT")
+
+    etcd.status = refused
+    seen = (await network.ask(observation(), KEY)).onto(observation())
+
+    assert all("KEY_USAGE_BIT_INCORRECT" in one.no_handshake for one in seen.pods)
+
+
+async def test_why_one_member_refuses_the_operator_is_known_beside_a_quorum(network, etcd):
+    answer = etcd.status
+
+    async def refused(at, *more):
+        if at.address == "10.0.0.2":
+            raise NoHandshake(f"{at.target} ended the TLS connection")
+        return await answer(at, *more)
+
+    etcd.status = refused
+    seen = (await network.ask(observation(), KEY)).onto(observation())
+
+    assert seen.etcd is not None
+    told = [one.no_handshake for one in seen.pods]
+    assert told[:2] == ["", ""]
+    assert told[2].endswith("10.0.0.2:2379 ended the TLS connection")
+
+
 async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence(network, etcd):
     """It was taken for silence. But a stray that leads itself is Ready, so everything seemed to
     serve."""

@@ -11,6 +11,7 @@ from recovery_world import RecoveryWorld
 from views import with_pod
 from worlds import World, body, drive, formed, is_write, labels, until
 
+from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.epochs import quorum, survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
@@ -20,6 +21,7 @@ from etcd_stateful.versions import Version
 from model.world.told import recovery_in
 
 BY_HAND = 0xBAD
+STATIC = {"static": {"member": {"serverSecret": "s"}, "operatorSecret": "o"}}
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
 
@@ -65,6 +67,22 @@ class TestMayComeBack:
 
         assert isinstance(rest, Wait)
         assert "c-0 does not answer (10.0.0.1:2378: Connection refused; nothing" in rest.reason
+
+    @pytest.mark.parametrize(("links", "told"), [(STATIC, True), ({}, False)])
+    def test_after_a_swap_of_the_authority_nothing_said_why_members_refuse_the_operator(
+        self, links: dict[str, object], told: bool
+    ) -> None:
+        """etcd reads its certificate for each handshake, but its authorities only at its start."""
+        seen = down(3, 0, 2).observe()
+        cluster = parse_cluster(body(3, TLS=links))
+        links = cluster.requested_links.over(seen.cluster.links)
+        seen = replace(seen, cluster=replace(seen.cluster, links=links))
+
+        rest = quorum.missing(with_pod(seen, 0, no_handshake="10.0.0.1:2379 ended it"))
+
+        assert isinstance(rest, Wait)
+        assert "c-0 does not answer (10.0.0.1:2379 ended it); c-1" in rest.reason
+        assert ("put the previous content of Secrets s and o back" in rest.reason) is told
 
     @pytest.mark.parametrize(
         ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]

@@ -256,7 +256,11 @@ class TestWhoServes:
         assert not any(one.serves for one in roster.seats(replace(seen, etcd=None)))
 
     def test_one_that_is_ready_and_does_not_answer_is_waited_for(self, seen: Observation) -> None:
-        assert decide(without_status(seen, 1)) == Wait("etcd in c-1 to answer", soon=True)
+        silent = without_status(seen, 1)
+        assert decide(silent) == Wait("etcd in c-1 to answer", soon=True)
+        refusing = with_pod(silent, 1, no_handshake="it ended the TLS connection")
+        said = "etcd in c-1 (it ended the TLS connection) to answer"
+        assert decide(refusing) == Wait(said, soon=True)
 
     def test_only_one_leads(self, seen: Observation) -> None:
         assert sum(one.leads for one in roster.seats(seen)) == 1

@@ -43,7 +43,7 @@ def missing(seen: Observation) -> Step | None:
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
         words = f"a quorum to answer: {words}" if words else "a quorum to answer"
-        return Wait(f"{words}{_if_outvoted(seen, every)}", soon=True)
+        return Wait(f"{words}{_if_outvoted(seen, every)}{_if_refused(seen, silent)}", soon=True)
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
@@ -114,6 +114,19 @@ def _if_outvoted(seen: Observation, every: list[Seat]) -> str:
     return (
         ". A member that is alone leads itself, unless somebody has added a voter to its list. If "
         f"that voter never ran, {seat.name} has all the data. {survivor.way_on_alone(seen)}"
+    )
+
+
+def _if_refused(seen: Observation, silent: list[Seat]) -> str:
+    """What to say if members refuse a TLS connection, and the user provides the certificates."""
+    link = seen.cluster.links.client
+    refused = any(seat.pod and seat.pod.no_handshake for seat in silent)
+    if not refused or link.mode != "Static":
+        return ""
+    return (
+        ". etcd reads the authorities that it trusts only when it starts: if one was replaced at "
+        f"once, put the previous content of Secrets {link.secret} and {link.operator} back, and "
+        "replace it step by step (docs/tls.md, Static)"
     )
 
 

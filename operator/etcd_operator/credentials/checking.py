@@ -20,11 +20,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
-from etcd_operator.credentials.pem import blocks, certificates, private_key
+from etcd_operator.credentials.pem import (
+    CERTIFICATE,
+    CERTIFICATES,
+    blocks,
+    certificates,
+    private_key,
+)
 from etcd_operator.credentials.signers import (
     Unusable,
     check_bundle,
     check_constraints,
+    check_critical,
+    check_signature,
     check_signer,
     signers_of,
 )
@@ -143,7 +151,8 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     for key in dict.fromkeys(need.files):
         if not data.get(key):
             raise Unusable(f"{key} is missing")
-    leaf, *chain = _certificates(need.files.certificate, data)
+    leaf, *chain = _certificates(need.files.certificate, data, CERTIFICATE)
+    check_signature(need.files.certificate, leaf)
     _check_key(need, data, leaf)
     authorities = _certificates(need.files.authority, data)
     _check_number(need.files.certificate, "intermediates", chain, MOST_INTERMEDIATES)
@@ -156,7 +165,11 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
     for below, (name, one) in enumerate(zip(names, above, strict=True)):
         check_signer(name, one, below)
         check_constraints(name, one, leaf)
+        check_critical(name, one)
         _check_usages(need, name, one)
+    for name, one in zip(between, above, strict=False):
+        check_signature(name, one)
+    check_critical(need.files.certificate, leaf)
     _check_usages(need, need.files.certificate, leaf)
     _check_signs(need, leaf)
     _check_names(need, leaf)
@@ -215,9 +228,11 @@ def _common_name(leaf: x509.Certificate) -> str:
     return str(names[-1].value) if names else ""
 
 
-def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:
+def _certificates(
+    key: str, data: Mapping[str, bytes], labels: frozenset[bytes] = CERTIFICATES
+) -> list[x509.Certificate]:
     try:
-        return certificates(data[key])
+        return certificates(data[key], labels)
     except KeyError as error:
         raise Unusable(f"{key} is missing") from error
     except ValueError as error:
@@ -226,8 +241,9 @@ def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]
 
 def _hint(pem: bytes) -> str:
     """For a file that OpenSSL may read all the same."""
-    words = ": etcd needs each BEGIN and END on a line of its own"
-    return words if b"-----BEGIN " in pem and not any(blocks(pem)) else ""
+    if b"-----BEGIN " in pem and not any(blocks(pem)):
+        return ": etcd needs each BEGIN and END on a line of its own"
+    return ": etcd needs BEGIN CERTIFICATE" if b"-----BEGIN X509 CERTIFICATE" in pem else ""
 
 
 def _check_number(key: str, what: str, found: Sequence[object], most: int) -> None:

@@ -16,7 +16,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 _LINE: Final = re.compile(rb"^-----(BEGIN|END) ([^\n]*)", re.MULTILINE)
 _LINE_ENDS: Final = b"-----"
 
-CERTIFICATES: Final = frozenset({b"CERTIFICATE", b"X509 CERTIFICATE"})
+CERTIFICATE: Final = frozenset({b"CERTIFICATE"})
+"""Labels of certificates that Go finds in a file beside its key."""
+
+CERTIFICATES: Final = CERTIFICATE | {b"X509 CERTIFICATE"}
+"""Labels of certificates. In a file of authorities, etcd does not look at the label."""
 
 
 def blocks(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -33,9 +37,9 @@ def blocks(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
         label = b""
 
 
-def certificates(pem: bytes) -> list[x509.Certificate]:
+def certificates(pem: bytes, labels: frozenset[bytes] = CERTIFICATES) -> list[x509.Certificate]:
     """The certificates in a file. Raises ValueError and nothing else, whatever the bytes are."""
-    found = b"\n".join(block for label, block in blocks(pem) if label in CERTIFICATES)
+    found = b"\n".join(block for label, block in blocks(pem) if label in labels)
     try:
         return x509.load_pem_x509_certificates(found)
     except (x509.InvalidVersion, UnsupportedAlgorithm) as error:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtensionOID
 
 from etcd_operator.credentials.pem import CERTIFICATES, blocks
 from etcd_stateful.certificates import CertificateSpec
@@ -21,6 +23,26 @@ compare, in the event loop."""
 
 CURVES = (ec.SECP224R1, ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 """Go parses no certificate with a key of another curve."""
+
+HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
+"""Go verifies signatures over these alone."""
+
+CRITICAL = (
+    ExtensionOID.KEY_USAGE,
+    ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
+    ExtensionOID.BASIC_CONSTRAINTS,
+    ExtensionOID.NAME_CONSTRAINTS,
+    ExtensionOID.CRL_DISTRIBUTION_POINTS,
+    ExtensionOID.CERTIFICATE_POLICIES,
+    ExtensionOID.POLICY_MAPPINGS,
+    ExtensionOID.POLICY_CONSTRAINTS,
+    ExtensionOID.EXTENDED_KEY_USAGE,
+    ExtensionOID.INHIBIT_ANY_POLICY,
+)
+"""Go accepts no certificate with another extension that is critical."""
+
+CONSTRAINED = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceIdentifier)
+"""The names that Go compares with name constraints. Constraints of others count as not known."""
 
 MOST_COMPARISONS = 100_000
 """Of a certificate's names with the name constraints of a signer. Go compares more, but the check
@@ -130,6 +152,32 @@ def _is_within(name: x509.GeneralName, tree: x509.GeneralName) -> bool:
             return isinstance(network, nets) and address in network
         case _:
             return False
+
+
+def check_signature(name: str, certificate: x509.Certificate) -> None:
+    """Raises Unusable if Go's TLS does not verify signatures of this kind."""
+    try:
+        hashed = certificate.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        raise Unusable(f"{name} is signed in a way that etcd does not accept") from None
+    if hashed is not None and not isinstance(hashed, HASHES):
+        words = f"is signed with {hashed.name}, which etcd does not accept: take SHA-256"
+        raise Unusable(f"{name} {words}")
+
+
+def check_critical(name: str, certificate: x509.Certificate) -> None:
+    """Raises Unusable for a critical extension that Go's TLS does not know."""
+    for one in certificate.extensions:
+        if one.critical and not _is_known(one):
+            words = f"has the critical extension {one.oid.dotted_string}, which etcd does not know"
+            raise Unusable(f"{name} {words}")
+
+
+def _is_known(extension: x509.Extension[x509.ExtensionType]) -> bool:
+    if not isinstance(value := extension.value, x509.NameConstraints):
+        return extension.oid in CRITICAL
+    trees = (*(value.permitted_subtrees or ()), *(value.excluded_subtrees or ()))
+    return all(isinstance(one, CONSTRAINED) for one in trees)
 
 
 def check_bundle(name: str, pem: bytes, authorities: Sequence[x509.Certificate]) -> None:

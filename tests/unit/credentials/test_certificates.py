@@ -34,6 +34,7 @@ from etcd_stateful.certificates import (
 )
 
 NOW = 1_800_000_000.0
+USUAL_HASH = hashes.SHA256()
 MANAGED = {"peer": "Managed", "client": "Managed"}
 STATIC = {
     "static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"},
@@ -247,6 +248,8 @@ def signed(
     is_authority=True,
     key=None,
     usage=None,
+    critical=(),
+    hashed=USUAL_HASH,
 ):
     """A certificate as a user creates it: key, certificate, and its signer."""
     above, above_key = authority or root(ends=NOW + 1000 * DAY, ca=is_authority)
@@ -262,7 +265,9 @@ def signed(
             for name in names
         ]
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    return pem_key(key), pem(builder.sign(above_key, hashes.SHA256())), pem(above)
+    for extension in critical:
+        builder = builder.add_extension(extension, critical=True)
+    return pem_key(key), pem(builder.sign(above_key, hashed)), pem(above)
 
 
 def root(
@@ -274,7 +279,9 @@ def root(
     above=None,
     path_length=None,
     others=(),
+    critical=(),
     key=None,
+    hashed=USUAL_HASH,
 ):
     key = key or ec.generate_private_key(ec.SECP256R1())
     issuer, signing = (above[0].subject, above[1]) if above else (_name(name), key)
@@ -283,7 +290,9 @@ def root(
     )
     for extension in others:
         builder = builder.add_extension(extension, critical=False)
-    hashed = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    for extension in critical:
+        builder = builder.add_extension(extension, critical=True)
+    hashed = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashed
     return builder.sign(signing, hashed), key
 
 
@@ -559,6 +568,54 @@ class TestProvided:
         other = pem(root(key=ec.generate_private_key(curve))[0])
         said = f"peer-ca.crt holds an authority with a key of kind {curve.name}, with which etcd"
         assert problem({**GOOD, "peer-ca.crt": GOOD["peer-ca.crt"] + other}).startswith(said)
+
+    @pytest.mark.parametrize(
+        "extension",
+        [
+            x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"),
+            x509.NameConstraints([x509.DirectoryName(_name("member"))], None),
+        ],
+        ids=["unknown", "constraints of other names"],
+    )
+    def test_a_critical_extension_that_etcd_does_not_know_was_accepted(self, extension):
+        """Every handshake failed (`unhandled critical extension`), also with a certificate of an
+        issuer, which was given to all members."""
+        words = f"has the critical extension {extension.oid.dotted_string}, which etcd does not"
+        assert problem(peer(critical=[extension])).startswith(f"peer.crt {words}")
+        above = root(critical=[extension])
+        assert problem(peer(authority=above)).startswith(f"peer-ca.crt {words}")
+        assert problem(peer(authority=root(others=[extension]))) == ""
+
+    def test_critical_extensions_that_etcd_knows_are_accepted(self):
+        constraints = x509.NameConstraints([x509.DNSName("svc"), x509.DNSName("local")], None)
+        above = root(critical=[constraints, x509.PolicyConstraints(0, None)])
+        assert problem(peer(authority=above)) == ""
+
+    @pytest.mark.parametrize("hashed", [hashes.SHA224(), hashes.SHA3_256()])
+    def test_a_signature_that_etcd_does_not_verify_was_accepted(self, hashed):
+        said = f"peer.crt is signed with {hashed.name}, which etcd does not accept: take SHA-256"
+        assert problem(peer(hashed=hashed)) == said
+        above = root()
+        between = root(name="between", above=above, hashed=hashed)
+        data = peer(authority=between)
+        data = {
+            **data,
+            "peer.crt": data["peer.crt"] + pem(between[0]),
+            "peer-ca.crt": pem(above[0]),
+        }
+        assert problem(data).startswith(f"an intermediate in peer.crt is signed with {hashed.name}")
+        assert problem(peer(authority=root(hashed=hashed))) == "", "nobody verifies that of a root"
+
+    @pytest.mark.parametrize("hashed", [hashes.SHA384(), hashes.SHA512()])
+    def test_a_signature_with_a_longer_hash_is_accepted(self, hashed):
+        assert problem(peer(hashed=hashed)) == ""
+
+    def test_etcd_ended_with_a_certificate_under_a_label_that_openssl_accepts(self):
+        other = GOOD["peer.crt"].replace(b" CERTIFICATE", b" X509 CERTIFICATE")
+        said = "peer.crt is not a certificate in PEM form: etcd needs BEGIN CERTIFICATE"
+        assert problem({**GOOD, "peer.crt": other}) == said
+        other = GOOD["peer-ca.crt"].replace(b" CERTIFICATE", b" X509 CERTIFICATE")
+        assert problem({**GOOD, "peer-ca.crt": other}) == "", "etcd reads any label there"
 
     def test_one_of_several_authorities_is_enough(self):
         data = peer()

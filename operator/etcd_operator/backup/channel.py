@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -132,13 +133,28 @@ def _credentials(order: Order, folder: Path) -> Any:
         except OSError:
             words = f"{order.client_secret_field}: Secret {order.client_secret} has no key {name}"
             raise NoChannel(Failure("InvalidSecret", words)) from None
-    _check(order, folder)
-    return grpc.ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])
+    authorities = _without_expired(_checked(order, folder), content[_CA])
+    return grpc.ssl_channel_credentials(authorities, content[_KEY], content[_CERTIFICATE])
 
 
-def _check(order: Order, folder: Path) -> None:
-    """Checks that the files can be parsed; raises NoChannel. If not, gRPC would only report that
-    the endpoint does not answer."""
+def _without_expired(context: ssl.SSLContext, bundle: bytes) -> bytes:
+    """The authorities that have not expired. An authority may have been renewed with its name and
+    key, and of those gRPC's TLS tries only the first in the file; Go's, and so etcd's, tries all.
+
+    Args:
+        context: has loaded them.
+    """
+    ends = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
+    if not any(one <= time.time() for one in ends):
+        return bundle
+    ders = context.get_ca_certs(binary_form=True)
+    valid = (der for der, end in zip(ders, ends, strict=True) if end > time.time())
+    return "".join(map(ssl.DER_cert_to_PEM_cert, valid)).encode() or bundle
+
+
+def _checked(order: Order, folder: Path) -> ssl.SSLContext:
+    """Loads the files, which gRPC would do too late: it would only report that the endpoint does
+    not answer. Raises NoChannel."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")  # Whether a key is too weak is for etcd to say.
     where = f"{order.client_secret_field}: Secret {order.client_secret}:"
@@ -149,3 +165,4 @@ def _check(order: Order, folder: Path) -> None:
         context.load_cert_chain(folder / _CERTIFICATE, folder / _KEY, password="")
     except (ssl.SSLError, ValueError) as error:
         raise NoChannel(Failure("InvalidSecret", f"{where} {what}")) from error
+    return context

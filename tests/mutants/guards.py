@@ -49,7 +49,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/issued.py",
-        "            if as_issued(leaf.need).secret in taken:\n",
+        '            if seen.is_taken("Secret", as_issued(leaf.need).secret):\n',
         "            if False:\n",
         "cert-manager writes over another's Secret",
     ),

@@ -172,7 +172,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "        if children.kind_and_name(manifest) not in taken\n",
+        "        if not seen.is_taken(*children.kind_and_name(manifest))\n",
         "\n",
         "another cluster's Service is taken over (I10)",
     ),

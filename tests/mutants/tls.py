@@ -75,7 +75,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        "return taken or bool(failed and failed.is_of(now))",
+        'return seen.is_taken("Secret", need.secret) or bool(failed and failed.is_of(now))',
         "return bool(failed and failed.is_of(now))",
         "the certificate of applications is written for ever into a Secret of another",
     ),

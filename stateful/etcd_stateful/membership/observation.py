@@ -121,6 +121,10 @@ class Observation:
     def claim(self, ordinal: int) -> Claim | None:
         return next((claim for claim in self.claims if claim.ordinal == ordinal), None)
 
+    def is_taken(self, kind: str, name: str) -> bool:
+        """Whether an object of another owner has this name."""
+        return any((one.kind, one.name) == (kind, name) for one in self.foreign)
+
     def is_kept(self, claim: Claim) -> bool:
         """Whether the API server has just refused to delete the claim."""
         off = self.put_off.get((DELETION, claim.name))

@@ -135,11 +135,10 @@ def _put_back(
     Args:
         waits: whether the answer may be a Wait, for a child that is being deleted.
     """
-    taken = {(one.kind, one.name) for one in seen.foreign}
     steps = (
         children.put_back(live, manifest)
         for live, manifest in wanted
-        if children.kind_and_name(manifest) not in taken
+        if not seen.is_taken(*children.kind_and_name(manifest))
     )
     due = (step for step in steps if step and not _is_held(seen, step))
     return next((step for step in due if waits or not isinstance(step, Wait)), None)

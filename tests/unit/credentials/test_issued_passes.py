@@ -433,6 +433,22 @@ class TestNameTakenLater:
         assert "Secret a-client-tls" in settled.condition("Blocked")["message"]
         assert settled.kube.live(SECRETS, "a-client-tls")["mine"] == {}
 
+    async def test_no_certificate_of_a_new_authority_was_used_before_the_old_one_had_expired(
+        self, settled
+    ):
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        await self.taken(settled, SECRETS, "a-client-tls")
+        settled.nodes.issuer.rotate()
+        for name in NAMES:
+            settled.nodes.issuer.issue(name)
+
+        await a_while(settled, 3 * OVERLAP + 120)
+
+        new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
+        for name in ("a-peer-tls", "a-server-tls", "a-operator-tls"):
+            assert signed(leaf(settled, name), new)
+            assert bundle(settled, name) == [new]
+
 
 class TestRenewal:
     async def test_it_is_used_at_once_and_without_a_restart(self, settled):

@@ -27,6 +27,7 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.membership.tls import certificates
 from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS
 from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.status.conditions import all_conditions
 from etcd_stateful.status.outcome import Outcome
 
@@ -311,6 +312,20 @@ def test_an_alarm_holds_it_up() -> None:
     seen = world.observe()
     assert isinstance(decide(seen), RotateAuthority)
     assert not isinstance(decide(replace(seen, alarms=(Alarm("NOSPACE", 1),))), RotateAuthority)
+
+
+def test_a_secret_of_another_owner_under_the_name_of_the_applications_held_it_up_for_ever() -> None:
+    """Such a Secret holds up nothing else, and no authority of this cluster is in it."""
+    world = settled()
+    world.leaves.pop("c-client-tls")
+    world.foreign = (Foreign("Secret", "c-client-tls", "somebody"),)
+    world.wish(client=2)
+
+    step = rest(world)
+
+    assert turns(world) == TURNS
+    assert isinstance(step, Hold)
+    assert step.reason == "NameTaken"
 
 
 def test_a_lost_authority_stops_it_until_it_is_put_back() -> None:

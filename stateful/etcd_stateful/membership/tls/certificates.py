@@ -165,11 +165,10 @@ def _why_lost(seen: Observation, above: CertificateSpec) -> str:
 def is_left_alone(seen: Observation, need: CertificateSpec) -> bool:
     """Whether its Secret is left alone for now: it has another owner, or the same write has just
     failed."""
-    taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
     failed = seen.put_off.get((CERTIFICATE, need.secret))
     found = seen.certificate(need.secret, need.role)
     now = of_secret(found.resource_version if found else "")
-    return taken or bool(failed and failed.is_of(now))
+    return seen.is_taken("Secret", need.secret) or bool(failed and failed.is_of(now))
 
 
 def _why_due(need: CertificateSpec, found: Certificate | None, known: Certificates) -> str:

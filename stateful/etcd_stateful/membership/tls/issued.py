@@ -99,10 +99,9 @@ def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
     whose Secret has another owner: cert-manager would overwrite it."""
     if seen.certificates is None or seen.certificates.why_not_asked:
         return
-    taken = {one.name for one in seen.foreign if one.kind == "Secret"}
     for link in _links(seen):
         for leaf in link.leaves:
-            if as_issued(leaf.need).secret in taken:
+            if seen.is_taken("Secret", as_issued(leaf.need).secret):
                 continue
             yield leaf.issued.certificate, certificate(seen.cluster, leaf.need, link.issuer)
 
@@ -185,6 +184,7 @@ def _leaves(seen: Observation) -> list[_Leaf]:
             seen.certificate(need.secret, need.role),
         )
         for need in needs.issued(seen.cluster)
+        if not seen.is_taken("Secret", need.secret)
     ]
 
 

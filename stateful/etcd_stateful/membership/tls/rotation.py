@@ -50,7 +50,7 @@ both."""
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """An authority, and what it has signed."""
+    """An authority, and what it has signed, but for a name that another owner's Secret has."""
 
     name: LinkName
     need: CertificateSpec
@@ -135,8 +135,8 @@ def is_pinned(authority: Certificate) -> bool:
 
 
 def _links(seen: Observation) -> Iterator[_Link]:
-    needs = managed(seen.cluster) if seen.certificates else ()
-    for need in needs:
+    needs = [one for one in managed(seen.cluster) if not seen.is_taken("Secret", one.secret)]
+    for need in needs if seen.certificates else ():
         found = seen.certificate(need.secret, need.role)
         if need.role != "authority" or found is None or found.problem:
             continue

@@ -475,6 +475,23 @@ class TestAtEveryStep:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert len(data_of(world, world.record.cluster_id)) == size
 
+    @pytest.mark.parametrize("state", ["failed", "running", "complete"])
+    def test_a_claim_that_was_deleted_under_its_job_stayed_for_ever(self, state: str) -> None:
+        """Kubernetes keeps it for the pod of the Job, also for one that has ended."""
+        world = running(3)
+        world.ask()
+        job = until_job(world)
+        world.job = replace(job, state=state)
+        world.claims[3].deleting = True
+        world.stuck_claims = {3}
+
+        assert isinstance(decide(world.observe()), DeleteJob)
+        world.apply(decide(world.observe()))
+
+        world.stuck_claims = set()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by
+
     def test_a_recovery_began_the_epoch_of_a_cancelled_restore_off_the_record(self) -> None:
         """A finalizer kept its claim, and the Secret was lost: nothing but the claim told of it."""
         world = running(3)

@@ -288,6 +288,19 @@ class TestObstacles:
         assert "Claim data-c-0 (1Gi) cannot be expanded" in held.message
         assert "delete it, and another is created" in held.message
 
+    @pytest.mark.parametrize("state", ["failed", "running"])
+    def test_a_claim_that_was_deleted_as_the_message_asks_stayed_for_ever(self, state: str) -> None:
+        """Kubernetes keeps it for the pod of the Job, and nothing deleted the Job."""
+        world = self.at_job(state=state)
+        world.claims[0].deleting = True
+        world.stuck_claims = {0}
+
+        assert labels([once(world)]) == ["DeleteJob"]
+
+        world.stuck_claims, world.job_runs = set(), True
+        assert drive(world, idle=2) == Settled()
+        assert len(world.jobs) == 2
+
     def test_another_owners_job_is_left_alone(self) -> None:
         world = self.at_job(stranger="nobody")
 

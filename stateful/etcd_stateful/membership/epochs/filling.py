@@ -85,6 +85,13 @@ def wait_for_occupants(seen: Observation) -> Step | None:
     return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
 
 
+def wait_for_deleted_claim(seen: Observation, claim: Claim) -> Step:
+    """Waits for the deleted claim that is to be filled. Kubernetes keeps it as long as there is a
+    pod of the Job, even one that has ended, so the Job is deleted first."""
+    step = delete_job(seen, f"claim {claim.name}, which it is to fill, is being deleted")
+    return step or Wait(f"claim {claim.name} to be gone", soon=True)
+
+
 def wait_for_old_claim(claim: Claim, pod: str) -> Wait:
     """Waits for a deleted claim of an ordinal below the pod's: if the StatefulSet controller cannot
     create a pod, it creates none above it. Something may keep the claim for ever."""

@@ -142,7 +142,7 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
 
 def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step | None:
     if claim.deleting:
-        return Wait(f"claim {claim.name} to be gone", soon=True)
+        return filling.wait_for_deleted_claim(seen, claim)
     if claim.damage:
         return leftovers.damaged_record(claim)
     if claim.record is None or in_place_request.is_successors_claim(seen, claim):

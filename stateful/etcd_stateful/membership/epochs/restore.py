@@ -49,7 +49,7 @@ def _fill(seen: Observation, source: Source) -> Step:
     claim = seen.claim(0)
     if claim is None:
         return filling.create_claim(seen, 0)
-    if step := _not_to_be_used(claim):
+    if step := _not_to_be_used(seen, claim):
         return step
     if claim.record == _record_of(seen, claim):
         return _clear_up(seen)
@@ -60,9 +60,9 @@ def _fill(seen: Observation, source: Source) -> Step:
     return _run(seen, claim, source)
 
 
-def _not_to_be_used(claim: Claim) -> Step | None:
+def _not_to_be_used(seen: Observation, claim: Claim) -> Step | None:
     if claim.deleting:
-        return Wait(f"claim {claim.name} to be gone")
+        return filling.wait_for_deleted_claim(seen, claim)
     return leftovers.damaged_record(claim) if claim.damage else None
 
 

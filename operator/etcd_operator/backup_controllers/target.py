@@ -79,7 +79,9 @@ def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:
     """The EtcdCluster that is backed up, for the manifest beside the backup."""
     for name in _names(backup):
         if body := store.get(ETCD_CLUSTERS, backup.namespace, name):
-            cluster = _parsed(body)
+            # Of a refused spec, only what it says of TLS counts, and that it may say nothing.
+            says_nothing = not body["spec"].get("TLS")
+            cluster = _parsed(body) or (stand_in(body) if says_nothing else None)
             running = _as_it_runs(store, cluster) if cluster else None
             return recorded_cluster.record(name, body["spec"], running)
     return None

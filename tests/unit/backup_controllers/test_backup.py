@@ -1060,15 +1060,18 @@ class TestByTheNameOfACluster:
         ]
         assert told.client_secret == "c-operator-tls"
 
+    @pytest.mark.parametrize("edit", [{}, {"version": "3.4.0"}], ids=["", "refused edit"])
     async def test_a_cluster_created_without_tls_is_connected_to_without_tls(
-        self, world: World
+        self, world: World, edit: Json
     ) -> None:
-        """Its spec has no TLS field, and since then TLS has become the default."""
+        """Its spec has no TLS field, and since then TLS has become the default. While an edit is
+        refused, the record beside the backup left that out."""
         cluster = cluster_body(3, TLS=PLAINTEXT)
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
         live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
         del cluster["spec"]["TLS"]
-        cluster["status"] = FORMED
+        cluster["spec"] |= edit
+        cluster["status"] = FORMED | {"members": {"ready": ["c-0", "c-1", "c-2"]}}
         world.kube.put(ETCD_CLUSTERS, cluster)
         world.kube.put(STATEFUL_SETS, live)
         world.declare(etcdEndpoints=None, clusterRef={"name": "c"})

@@ -48,10 +48,12 @@ def candidates(answers: Iterable[EndpointStatus], cluster_id: int = 0) -> list[E
     voters = [one for one in own if not one.learner]
     if not voters:
         raise NoUsableMember("only a learner answers, and its data may be behind")
-    sound = [one for one in voters if not any("CORRUPT" in words for words in one.errors)]
-    if not sound:
-        raise NoUsableMember("every member that answers has the alarm CORRUPT")
-    led = [one for one in sound if one.leader_id]
+    if any("CORRUPT" in words for one in own for words in one.errors):
+        raise NoUsableMember(
+            "etcd has raised the alarm CORRUPT: the data of some member differs from that of the "
+            "others, and the backup might be of that one"
+        )
+    led = [one for one in voters if one.leader_id]
     if not led:
         raise NoUsableMember("no member that answers has a leader: there is no quorum")
     return sorted(led, key=lambda one: (one.member_id == one.leader_id, -one.revision))

@@ -94,9 +94,13 @@ class TestChoice:
         with pytest.raises(NoUsableMember, match="learner"):
             candidates(found[1:])
 
-    def test_a_corrupt_member_is_never_taken(self) -> None:
-        with pytest.raises(NoUsableMember, match="CORRUPT"):
-            candidates([answer(2, errors=("memberID:2 alarm:CORRUPT ",))])
+    @pytest.mark.parametrize("behind", [[], [answer(1)]])
+    def test_a_member_that_had_yet_to_hear_of_the_alarm_was_taken_under_it(
+        self, behind: list[EndpointStatus]
+    ) -> None:
+        """Every member reports each alarm, once it has applied it (3.7.3, `maintenanceServer`)."""
+        with pytest.raises(NoUsableMember, match="CORRUPT: the data of some member differs"):
+            candidates([*behind, answer(2, errors=("memberID:3 alarm:CORRUPT ",))])
 
     def test_a_member_that_is_out_of_space_can_be_backed_up(self) -> None:
         assert candidates([answer(2, errors=("memberID:2 alarm:NOSPACE ",))])

@@ -131,13 +131,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "(order.spare, made)",
-        "(order.spare,)",
+        "(*order.spare, made)",
+        "order.spare",
         "the backup just made goes, as the clock runs behind",
     ),
     Mutant(
         _PRUNING,
-        "(order.spare, made)",
+        "(*order.spare, made)",
         "(made,)",
         "the last backup that was proven goes",
     ),

@@ -140,7 +140,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/pruning.py",
-        "key in (order.spare, made))",
+        "key in (*order.spare, made))",
         "key == made)",
         "the last proven backup is deleted after some that were not",
     ),

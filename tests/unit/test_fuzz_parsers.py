@@ -248,7 +248,7 @@ MANIFEST = manifest.Manifest(
 )  # fmt: skip
 ORDER = order.Order(
     "ns/b", "uid", ("http://a:2379",), "spec.etcdEndpoints", STORE, 0xAB, "client", keep=3,
-    spare="a/a", scheduled=True, cluster={"name": "c", "spec": SPEC},
+    spare=("a/a",), scheduled=True, cluster={"name": "c", "spec": SPEC},
 )  # fmt: skip
 RECORD = replace(
     records.first_attempt("uid", {"a-0": "http://a-0:2380"}, "3.7.3"),

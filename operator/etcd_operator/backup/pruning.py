@@ -54,7 +54,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
                 limit.reschedule(asyncio.get_running_loop().time() + SECONDS)
             elif finished or (_is_left(order, told) and names.moment_of(path, key) < day_before):
                 is_old = True
-            if is_old and not (is_last or key in (order.spare, made)):
+            if is_old and not (is_last or key in (*order.spare, made)):
                 # The manifest first: backups are found by their own keys, even if this ends early.
                 await sink.delete((names.manifest_of(key), key))
                 deleted += 1

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from etcd_operator.backup_controllers.being_read import known_to_be_read
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.backup_controllers.target import recorded_of, target_of
 from etcd_operator.kube.api import (
@@ -260,8 +261,8 @@ class Backups:
     async def _start(self, body: Json, backup: EtcdBackup, run: Run, target: Target | None) -> bool:
         """Creates the Job of a run; False if the status could not name it before."""
         image, of = self._operator_image, recorded_of(self._store, backup)
-        last = _last(body)
-        job = backup_job(backup, run, target, operator_image=image, cluster=of, last=last)
+        stay = {_last(body), *known_to_be_read(self._store, backup.namespace)}
+        job = backup_job(backup, run, target, operator_image=image, cluster=of, stay=stay)
         begun = await self._begin(body, backup)
         if not await self._is_noted(begun, run, job["metadata"]["name"]):
             return False

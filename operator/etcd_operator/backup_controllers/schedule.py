@@ -14,18 +14,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from etcd_operator.backup_controllers.being_read import known_to_be_read, read_now
 from etcd_operator.backup_controllers.cron import Calendar, calendar_before, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
-    ETCD_CLUSTERS,
-    ETCD_RESTORES,
     ETCD_SCHEDULES,
     Conflict,
     Json,
     Key,
     Kubernetes,
     Rejected,
-    Resource,
     Unavailable,
     refused_in_words,
 )
@@ -37,7 +35,7 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
-from etcd_stateful.backup import in_use, schedule_status, schedules
+from etcd_stateful.backup import schedule_status, schedules
 from etcd_stateful.backup.clocks import LONGEST_WAIT
 from etcd_stateful.backup.retention import DeleteBackup, Refusal, TakeBack
 from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
@@ -102,7 +100,7 @@ class Schedules:
         seen = self._look(body, schedule, calendar, self._known(schedule))
         step = schedules.decide(seen)
         if isinstance(step, DeleteBackup):
-            seen = replace(seen, read=self._known_to_be_read(schedule.namespace))
+            seen = replace(seen, read=known_to_be_read(self._store, schedule.namespace))
             step = schedules.decide(seen)
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
@@ -110,7 +108,7 @@ class Schedules:
             if await self._has_changed(body):
                 return AGAIN_SECONDS
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
-            read = await self._read_now(schedule.namespace)
+            read = await read_now(self._kube, schedule.namespace)
             if schedules.decide(replace(fresh, read=read)) != step:
                 return AGAIN_SECONDS
         return await self._do(schedule, step)
@@ -132,23 +130,6 @@ class Schedules:
         # By the label of the name too, by which the store finds them: someone may take it off one.
         selector = f"{naming.SCHEDULE}={schedule.name},{naming.SCHEDULE_UID}={schedule.uid}"
         return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
-
-    def _known_to_be_read(self, namespace: str) -> frozenset[str]:
-        """What restores read in this namespace, as far as the store knows."""
-        return in_use.read_from(
-            self._all(ETCD_RESTORES, namespace), self._all(ETCD_CLUSTERS, namespace)
-        )
-
-    async def _read_now(self, namespace: str) -> frozenset[str]:
-        """The same, from the API server: what is deleted is gone for good."""
-        return in_use.read_from(
-            await self._kube.list(ETCD_RESTORES, namespace),
-            await self._kube.list(ETCD_CLUSTERS, namespace),
-        )
-
-    def _all(self, kind: Resource, namespace: str) -> list[Json]:
-        keys = (key for key in self._store.keys(kind) if key[0] == namespace)
-        return [one for key in keys if (one := self._store.get(kind, *key))]
 
     def _look(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]

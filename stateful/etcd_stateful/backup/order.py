@@ -67,8 +67,9 @@ class Order:
     """Whether revision and time are appended to the key."""
     keep: int = 0
     """How many backups of an interval are kept; 0: all."""
-    spare: str = ""
-    """Key of the last successful backup, which must not be deleted as an old one."""
+    spare: tuple[str, ...] = ()
+    """Keys that must not be deleted as old ones: of the last successful backup, and of those that
+    restores read."""
     also: tuple[str, ...] = ()
     """Further locations in which the owner has stored backups, for its deletion."""
     timeout: int = 60
@@ -129,7 +130,7 @@ def _content(order: Order) -> dict[str, Any]:
         "expected": order.expected,
     }
     if order.spare:
-        content["spare"] = order.spare
+        content["spare"] = list(order.spare)
     if order.size:
         content["size"] = order.size
     if order.run:
@@ -162,7 +163,7 @@ def parse(text: str) -> Order:
             client_secret_field=str(given["clientSecretField"]),
             stamped=given["stamped"] is True,
             keep=whole(given["keep"]),
-            spare=str(given.get("spare", "")),
+            spare=tuple(str(one) for one in given.get("spare", ())),
             also=tuple(str(one) for one in given.get("also", ())),
             timeout=whole(given["timeout"]),
             run=str(given.get("run", "")),

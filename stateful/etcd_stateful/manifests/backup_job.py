@@ -6,7 +6,7 @@ and reports a missing Secret, instead of waiting for it silently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -56,15 +56,16 @@ def backup_job(
     *,
     operator_image: str,
     cluster: Mapping[str, Any] | None = None,
-    last: str = "",
+    stay: Iterable[str] = (),
 ) -> Manifest:
     """Takes a backup and stores it.
 
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, if known.
-        last: location of the last successful backup.
+        stay: locations of backups that must not be deleted as old ones.
     """
-    spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
+    keys = sorted({key for one in stay if (key := backup.store.key_at(one))})
+    spare = tuple(keys) if backup.policy.keep else ()
     of = "" if backup.periodic else run.id
     told = replace(order(backup, target), cluster=cluster, spare=spare, run=of)
     return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))

@@ -498,7 +498,7 @@ class TestMessages:
 
     def test_an_order_can_be_read_back_in_the_pod(self) -> None:
         assert order.parse(order.serialise(self.ORDER)) == self.ORDER
-        spares = replace(self.ORDER, spare="etcd_v1_2026-01-01-00:00:00")
+        spares = replace(self.ORDER, spare=("etcd_v1_2026-01-01-00:00:00",))
         assert order.parse(order.serialise(spares)) == spares
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", '{"owner": 1}'])

@@ -109,7 +109,7 @@ async def test_backups_of_a_clock_that_was_ahead_used_up_the_places_of_all_later
 async def test_the_last_verified_backup_stays(folder: Folder) -> None:
     made = [folder.put(day) for day in (1, 2, 3, 4)]
 
-    assert await folder.prune(made[-1], spare=made[0]) == 1
+    assert await folder.prune(made[-1], spare=(made[0],)) == 1
 
     assert folder.days() == [1, 3, 4]
 
@@ -167,7 +167,7 @@ async def test_a_failed_attempt_does_not_take_the_place_of_a_verified_backup(
     folder.fail(4, hour=2)
     made = folder.put(4, hour=3)
 
-    assert await folder.prune(made, keep=3, spare=proven[-1]) == 1
+    assert await folder.prune(made, keep=3, spare=(proven[-1],)) == 1
 
     assert folder.days() == [2, 3, 4, 4, 4]
 

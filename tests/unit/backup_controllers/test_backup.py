@@ -16,6 +16,7 @@ from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
+    ETCD_RESTORES,
     EVENTS,
     JOBS,
     PODS,
@@ -1377,7 +1378,21 @@ class TestAtAnInterval:
 
         pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
         told = order.parse(pod["containers"][0]["env"][0]["value"])
-        assert told.spare == "etcd.backup"
+        assert told.spare == ("etcd.backup",)
+
+    async def test_the_backup_that_a_restore_was_to_read_was_deleted_as_the_oldest(self) -> None:
+        """It was from before the damage, which each hour's backup had by then."""
+        world = await self.start()
+        source = {"path": "mybucket/etcd.backup_v7_2026-01-01-00:00:00", "awsSecret": "aws"}
+        metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
+        spec = {"etcdCluster": {"name": "c"}, "backupStorageType": "S3", "s3": source}
+        world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+        world.clock.now += 3600
+        await world.settle()
+
+        pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.spare == ("etcd.backup_v7_2026-01-01-00:00:00",)
 
     async def test_many_missed_runs_are_replaced_by_one(self) -> None:
         """After the operator was away for a day, twenty-four backups at once would not help."""

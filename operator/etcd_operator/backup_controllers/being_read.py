@@ -1,0 +1,24 @@
+"""Which stored backups the restores of a namespace read, or are about to."""
+
+from __future__ import annotations
+
+from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, Json, Kubernetes, Resource
+from etcd_operator.kube.store import Store
+from etcd_stateful.backup import in_use
+
+
+def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
+    """Names of EtcdBackups and locations, as far as the watches have told."""
+
+    def every(kind: Resource) -> list[Json]:
+        keys = (key for key in store.keys(kind) if key[0] == namespace)
+        return [one for key in keys if (one := store.get(kind, *key))]
+
+    return in_use.read_from(every(ETCD_RESTORES), every(ETCD_CLUSTERS))
+
+
+async def read_now(kube: Kubernetes, namespace: str) -> frozenset[str]:
+    """The same, from the API server: what is deleted is gone for good."""
+    return in_use.read_from(
+        await kube.list(ETCD_RESTORES, namespace), await kube.list(ETCD_CLUSTERS, namespace)
+    )

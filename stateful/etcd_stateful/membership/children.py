@@ -18,6 +18,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
 from etcd_stateful.manifests.statefulset import is_assumed, stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap, leftovers
 from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -26,6 +27,7 @@ from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
     DeleteClaim,
+    DeletePod,
     IssueCertificate,
     PushTicket,
     RecordMember,
@@ -37,10 +39,16 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import issued
 from etcd_stateful.observed.objects import Live
-from etcd_stateful.observed.put_off import CERTIFICATE, DELETION, of_claim, of_secret
+from etcd_stateful.observed.put_off import (
+    CERTIFICATE,
+    DELETION,
+    POD_DELETION,
+    of_secret,
+    of_uid,
+)
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-_OfPod = RecordMember | DeleteClaim | CreateJob | PushTicket
+_OfPod = RecordMember | DeleteClaim | DeletePod | CreateJob | PushTicket
 Postponable = ApplyChild | TouchStatefulSet | _OfPod | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
@@ -57,6 +65,7 @@ _KINDS: Final[Mapping[type[Step], str]] = {
     TouchStatefulSet: _TOUCH,
     RecordMember: _RECORD,
     DeleteClaim: DELETION,
+    DeletePod: POD_DELETION,
     CreateJob: _JOB,
 }
 """In `Observation.put_off`, in place of the kind that an ApplyChild names."""
@@ -147,8 +156,8 @@ def made_by(step: Postponable) -> Manifest:
         return {"metadata": {"uid": step.uid}, "record": step.record}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
-    if isinstance(step, DeleteClaim):
-        return of_claim(step.uid)
+    if isinstance(step, DeleteClaim | DeletePod):
+        return of_uid(step.uid)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
 
 
@@ -159,8 +168,8 @@ def may_wait(seen: Observation, step: Step) -> bool:
             return True  # the controller retries by itself, later; a pod may wait for its ticket
         case RecordMember():
             return _is_before_ticket(seen, step) or _is_of_successor(seen, step.name)
-        case DeleteClaim():
-            return _is_left(seen, step) or _is_of_successor(seen, step.name)
+        case DeleteClaim() | DeletePod():
+            return _may_stay(seen, step)
         case IssueCertificate() | TakeCertificate() | RotateAuthority():
             return is_latched(seen) and _can_do_without(seen, step)
         case ApplyChild() | CreateJob():
@@ -201,6 +210,15 @@ def _is_left(seen: Observation, step: DeleteClaim) -> bool:
     return any(one.uid == step.uid for one in of_removed)
 
 
+def _may_stay(seen: Observation, step: DeleteClaim | DeletePod) -> bool:
+    """A pod whose member serves may not: an edit for which all pods have to be restarted would go
+    on without it."""
+    if isinstance(step, DeleteClaim):
+        return _is_left(seen, step) or _is_of_successor(seen, step.name)
+    seat = roster.seat_named(seen, step.name)
+    return seat is None or not seat.serves
+
+
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
     found = seen.certificate(step.need.secret, step.need.role)
@@ -237,7 +255,8 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    kinds = {CERTIFICATE, DELETION, _TICKET, _RECORD, *([_TOUCH] if seen.stalled else [])}
+    kinds = {CERTIFICATE, DELETION, POD_DELETION, _TICKET, _RECORD}
+    kinds.update([_TOUCH] if seen.stalled else ())
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)

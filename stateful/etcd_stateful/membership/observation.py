@@ -28,7 +28,7 @@ from etcd_stateful.observed.members import (
 )
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.observed.put_off import DELETION, PutOff, of_claim
+from etcd_stateful.observed.put_off import DELETION, POD_DELETION, PutOff, of_uid
 from etcd_stateful.records.bootstrap import Bootstrap
 
 
@@ -125,10 +125,11 @@ class Observation:
         """Whether an object of another owner has this name."""
         return any((one.kind, one.name) == (kind, name) for one in self.foreign)
 
-    def is_kept(self, claim: Claim) -> bool:
-        """Whether the API server has just refused to delete the claim."""
-        off = self.put_off.get((DELETION, claim.name))
-        return off is not None and off.is_of(of_claim(claim.uid))
+    def is_kept(self, one: Claim | Pod) -> bool:
+        """Whether the API server has just refused to delete the claim or pod."""
+        kind = POD_DELETION if isinstance(one, Pod) else DELETION
+        off = self.put_off.get((kind, one.name))
+        return off is not None and off.is_of(of_uid(one.uid))
 
     def certificate(self, secret: str, role: Role) -> Certificate | None:
         """The certificate for this role in one of the cluster's Secrets; None if it is not there,

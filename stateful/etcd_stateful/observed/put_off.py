@@ -12,6 +12,9 @@ CERTIFICATE: Final = "a certificate in Secret"
 DELETION: Final = "the deletion of claim"
 """The same, with the claim's name."""
 
+POD_DELETION: Final = "the deletion of pod"
+"""The same, with the pod's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
@@ -28,8 +31,8 @@ class PutOff:
         return _unversioned(self.manifest) == _unversioned(manifest)
 
 
-def of_claim(uid: str) -> dict[str, Any]:
-    """What stands for the deletion of a claim."""
+def of_uid(uid: str) -> dict[str, Any]:
+    """What stands for the deletion of a claim or pod."""
     return {"metadata": {"uid": uid}}
 
 

@@ -25,6 +25,7 @@ from etcd_stateful.membership.steps import (
     CreateJob,
     Defragment,
     DeleteClaim,
+    DeletePod,
     Hold,
     RecordMember,
     Settled,
@@ -33,6 +34,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.observed.put_off import PutOff
+from unit.membership.test_beginning import RIGHT, without_images
 from unit.membership.test_grow import grown
 from unit.membership.test_replace import REJOINS, chain, damaged_log, deleted, emptied
 from unit.membership.test_shrink import shrunk
@@ -266,6 +268,122 @@ def test_a_cluster_grows_into_no_claim_that_could_not_be_deleted() -> None:
 
     assert drive(world) == Wait("claim data-c-3 to be gone")
     assert sorted(pod.ordinal for pod in world.observe().pods) == [0, 1, 2]
+
+
+class Guarded(Refusals):
+    """A webhook by which nobody may delete these pods."""
+
+    def __init__(self, world: World, *ordinals: int) -> None:
+        super().__init__(world)
+        self._names = [naming.pod("c", one) for one in ordinals]
+
+    def apply(self, step: Step) -> None:
+        if not isinstance(step, DeletePod) or step.name not in self._names:
+            self._apply(step)
+        elif not children.may_wait(self.observe(), step):
+            raise Starved(step.reason)
+        else:
+            name, made = children.name_of(step), children.made_by(step)
+            assert not (name in self._off and self._off[name].is_of(made)), "it was put off"
+            self._off[name] = PutOff(made, "no pod may be deleted")
+
+
+def unready_and_outdated(*ordinals: int) -> World:
+    world = formed(5)
+    world.stuck.update(ordinals)
+    for one in ordinals:
+        world.restart_pod(one)
+    drive(world)
+    world.edit(pod={"labels": {"a": "1"}})
+    return world
+
+
+def test_a_pod_that_could_not_be_restarted_kept_a_lost_member_from_being_replaced() -> None:
+    world = unready_and_outdated(1)
+    guarded = Guarded(world, 1)
+    drive(world)
+    world.history.clear()
+
+    emptied(world, 3)
+
+    assert drive(world) == Wait("pod c-1 to become ready")
+    assert children.in_words(guarded.observe()) == "no pod may be deleted"
+    assert chain(world.history, 3)[-3:] == [one.format(3) for one in REJOINS][-3:]
+
+
+def test_a_pod_that_could_not_be_restarted_kept_others_from_their_cure() -> None:
+    world = unready_and_outdated(1, 3)
+    Guarded(world, 1)
+    before = world.pods[3].uid
+
+    drive(world)
+
+    assert world.pods[3].uid != before
+
+
+def test_the_pod_of_a_removed_member_that_stayed_kept_another_member_away() -> None:
+    world = formed(5)
+    Guarded(world, 1)
+    deleted(world, 1)
+    drive(world)
+    world.history.clear()
+
+    emptied(world, 3)
+
+    drive(world)
+    assert chain(world.history, 3)[-3:] == [one.format(3) for one in REJOINS][-3:]
+
+
+def crashing() -> World:
+    world = formed(3)
+    world.pods[1].crashing = True
+    return world
+
+
+def waiting_on_a_claim_that_goes() -> World:
+    world = World(body(size=2))
+    until(world, "push c-0 new")
+    world.claims[1].deleting = True
+    return world
+
+
+def edited_without_images() -> World:
+    world = without_images()
+    world.edit(version=RIGHT)
+    return world
+
+
+def fenced() -> RecoveryWorld:
+    world = lost()
+    world.pods[2].silent = world.pods[2].overdue = True
+    world.ask(1, fenced=["c-2"])
+    return world
+
+
+@pytest.mark.parametrize(
+    "begin", [crashing, waiting_on_a_claim_that_goes, edited_without_images, fenced]
+)
+def test_a_refused_deletion_of_a_pod_was_tried_again_at_once(begin: Any) -> None:
+    world = begin()
+    while not isinstance(step := decide(world.observe()), DeletePod):
+        world.apply(step) if is_write(step) else world.turn()
+    seen = world.observe()
+    assert children.may_wait(seen, step)
+    off = {children.name_of(step): PutOff(children.made_by(step), "no pod may be deleted")}
+
+    again = decide(replace(seen, put_off=off))
+
+    assert not (isinstance(again, DeletePod) and again.uid == step.uid)
+
+
+def test_a_pod_that_serves_and_could_not_be_restarted_is_waited_for() -> None:
+    """An edit that needs all pods restarted must not go on without it."""
+    world = formed(3)
+    Guarded(world, 1)
+    world.edit(pod={"labels": {"a": "1"}})
+
+    with pytest.raises(Starved):
+        drive(world)
 
 
 def test_a_missing_stateful_set_is_waited_for() -> None:

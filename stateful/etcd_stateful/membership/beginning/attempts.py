@@ -104,7 +104,8 @@ def recreate_unpullable(seen: Observation) -> Step | None:
     following = _next_attempt(seen, max(len(record.members), seen.cluster.size))
     if not _differs(seen, following) or any(_may_have_data(pod) for pod in seen.pods):
         return None
-    stuck = [pod for pod in seen.pods if pod.image_missing and not pod.deleting]
+    lacking = (pod for pod in seen.pods if pod.image_missing and not pod.deleting)
+    stuck = [pod for pod in lacking if not seen.is_kept(pod)]
     if not stuck:
         return None
     words = "its image cannot be pulled, and the spec was edited before the cluster formed"

@@ -108,7 +108,7 @@ def not_needed(seen: Observation) -> Step | None:
 
 def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
     """Waits until no pod can use the volumes any more."""
-    for pod in seen.pods:
+    for pod in (one for one in seen.pods if not seen.is_kept(one)):
         if pod.name in fenced and pod.deleting and pod.overdue:
             why = "spec.recovery.fenced says that its node is off for good"
             reason = f"pod {pod.name} is force-deleted: {why}"

@@ -79,7 +79,7 @@ def _of_remains(seen: Observation) -> Iterator[Step]:
 
 def _remains(seen: Observation, seat: Seat) -> Step | None:
     pod = seat.pod
-    if pod is None:
+    if pod is None or seen.is_kept(pod):
         return None
     if pod.deleting:
         return _force(pod) if pod.overdue else None

@@ -44,7 +44,7 @@ def restart_unready(seen: Observation) -> Step | None:
         pod = seat.pod
         if pod is None or pod.ready or seat.status is not None:
             continue
-        if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
+        if seen.is_kept(pod) or not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
         may_run = pod.etcd_started and not pod.crashing
         if may_run and is_latched(seen) and _another_is_away(seen, seat):
@@ -146,7 +146,7 @@ def may_cure(seen: Observation, seat: Seat) -> bool:
     that, the format of its data has to be known."""
     made = seat.pod.made_for if seat.pod else None
     same = made is not None and minor_of(made) == minor_of(running_version(seen))
-    return same and _is_due(seen, seat)
+    return same and _is_due(seen, seat) and not (seat.pod and seen.is_kept(seat.pod))
 
 
 def _is_due(seen: Observation, seat: Seat) -> bool:
@@ -180,7 +180,9 @@ def recreate_crashing(seen: Observation) -> Step | None:
     for seat in roster.seats(seen):
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
-        if meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod):
+        if not (meant and pod) or seen.is_kept(pod):
+            continue
+        if _keeps_failing(seen, pod) and _may_go(seat, pod):
             return restart(pod, "etcd keeps failing in it")
     return None
 

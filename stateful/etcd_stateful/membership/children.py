@@ -58,6 +58,9 @@ _RECORD: Final = "the member record on"
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
 
+_OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers that the garbage collector removes by itself."""
+
 _JOB: Final = "Job"
 _FOR_RESTORES: Final = frozenset({"PersistentVolumeClaim", _JOB})
 
@@ -72,10 +75,12 @@ _KINDS: Final[Mapping[type[Step], str]] = {
 """Kinds of what a restore in place creates beside a cluster that serves."""
 
 
-def required(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+def required(seen: Observation) -> tuple[tuple[Live | None, Manifest], ...]:
     """The objects that pods need to start and to find each other."""
-    yield seen.headless_service, headless_service(seen.cluster)
-    yield seen.stateful_set, _stateful_set(seen)
+    return (
+        (seen.headless_service, headless_service(seen.cluster)),
+        (seen.stateful_set, _stateful_set(seen)),
+    )
 
 
 def optional(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
@@ -106,7 +111,7 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
         final = kind == "StatefulSet"
         return ApplyChild(kind, name, manifest, f"{kind} {name} does not exist", final)
     if live["metadata"].get("deletionTimestamp"):
-        return _to_be_gone(kind, name)
+        return _to_be_gone(kind, live)
     if where := drift(live, manifest):
         # A decision from a stale cache must not undo later changes, above all of the replicas.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
@@ -117,9 +122,11 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
 
 def being_deleted(seen: Observation) -> Wait | None:
     """Waits for an object that is being deleted. Asked late, because a finalizer may keep it for
-    ever, and members do without it."""
+    ever, and members do without it, or with it as it is: names resolve until the headless Service
+    is gone."""
     issued_ones = seen.certificates.issued.values() if seen.certificates else ()
     found = (
+        ("Service", seen.headless_service),
         ("NetworkPolicy", seen.network_policy),
         ("Service", seen.client_service),
         ("PodDisruptionBudget", seen.disruption_budget),
@@ -127,12 +134,20 @@ def being_deleted(seen: Observation) -> Wait | None:
     )
     for kind, live in found:
         if live is not None and live["metadata"].get("deletionTimestamp"):
-            return _to_be_gone(kind, str(live["metadata"]["name"]))
+            return _to_be_gone(kind, live)
     return None
 
 
-def _to_be_gone(kind: str, name: str) -> Wait:
-    return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is recreated")
+def _to_be_gone(kind: str, live: Live) -> Wait:
+    metadata = live["metadata"]
+    words = f"{kind} {metadata['name']}, which is being deleted, to be gone; then it is recreated"
+    kept = [one for one in metadata.get("finalizers") or () if one not in _OF_KUBERNETES]
+    if kept:
+        words += (
+            f". Its finalizer {', '.join(kept)} keeps it: if what set that is gone, remove it from "
+            "metadata.finalizers"
+        )
+    return Wait(words)
 
 
 def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:

@@ -122,7 +122,8 @@ def _name_taken(foreign: Foreign) -> Hold:
 
 def _children(seen: Observation) -> Step | None:
     """Restores children that were deleted or changed. The version stays as it is (I9)."""
-    step = _put_back(seen, children.required(seen))
+    service, stateful_set = children.required(seen)
+    step = _put_back(seen, [service], waits=not is_latched(seen)) or _put_back(seen, [stateful_set])
     return step or _put_back(seen, children.optional(seen), waits=False)
 
 

@@ -386,6 +386,25 @@ def test_a_pod_that_serves_and_could_not_be_restarted_is_waited_for() -> None:
         drive(world)
 
 
+@pytest.mark.parametrize("lose", [emptied, deleted, damaged_log])
+def test_a_service_that_a_finalizer_kept_held_up_the_replacement_of_a_lost_member(
+    lose: Any,
+) -> None:
+    """Its names resolve for as long as it is there."""
+    world = formed(3)
+    metadata = world.alter("Service", "c")["metadata"]
+    metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    metadata["finalizers"] = ["example.com/dns"]
+    lose(world, 1)
+    world.history.clear()
+
+    assert drive(world) == Wait(
+        "Service c, which is being deleted, to be gone; then it is recreated. Its finalizer "
+        "example.com/dns keeps it: if what set that is gone, remove it from metadata.finalizers"
+    )
+    assert chain(world.history, 1)[-3:] == [one.format(1) for one in REJOINS][-3:]
+
+
 def test_a_missing_stateful_set_is_waited_for() -> None:
     world = formed(3)
     Refusals(world, STATEFUL_SET)

@@ -293,6 +293,14 @@ def stopping(pod: Pod) -> str:
     )
 
 
+def to_be_gone(claim: Claim) -> str:
+    """What to say of a claim that is being deleted, for a wait."""
+    return (
+        f"claim {claim.name} to be gone (if it stays, kubectl describe pvc {claim.name} names the "
+        "pod that uses it and its finalizers)"
+    )
+
+
 def why_silent(pod: Pod) -> str:
     """Why `start` or etcd in the pod does not answer, to follow what is said of it; empty while it
     may only have begun to run."""

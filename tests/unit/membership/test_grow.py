@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from views import seat, with_claim, with_pod, without_status
-from worlds import World, drive, formed, is_write, labels, until
+from worlds import World, claim_gone, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership.members import changes, grow
 from etcd_stateful.membership.observation import Observation
@@ -297,7 +297,7 @@ class TestClaimsLeftBehind:
         world.apply(until(world, "delete data-c-2"))
         world.edit(size=3)
 
-        assert decide(world.observe()) == Wait("claim data-c-2 to be gone")
+        assert decide(world.observe()) == claim_gone(2)
 
     def stuck(self) -> World:
         """A cluster that is to grow again, and a finalizer keeps the old claim."""
@@ -312,7 +312,7 @@ class TestClaimsLeftBehind:
         world = self.stuck()
         world.empty(1)
 
-        assert drive(world) == Wait("claim data-c-4 to be gone")
+        assert drive(world) == claim_gone(4)
         assert len(world.etcd.voters) == 4
         assert world.serving() == {0, 1, 2, 3}
 
@@ -329,7 +329,7 @@ class TestClaimsLeftBehind:
         drive(world)
         world.edit(size=5)
 
-        assert drive(world) == Wait("claim data-c-4 to be gone")
+        assert drive(world) == claim_gone(4)
         assert len(world.etcd.voters) == 4
         world.stuck_claims.clear()
         assert drive(world) == Settled()
@@ -343,7 +343,7 @@ class TestClaimsLeftBehind:
         before = {one.uid for one in world.pods.values()}
         world.edit(**edit)
 
-        assert drive(world) == Wait("claim data-c-4 to be gone")
+        assert drive(world) == claim_gone(4)
 
         assert not before & {one.uid for one in world.pods.values()}
         assert world.record.before == ""
@@ -355,7 +355,7 @@ class TestClaimsLeftBehind:
         world.stuck_claims.add(2)
         world.edit(size=3, pod={"labels": {"a": "1"}})
 
-        assert drive(world) == Wait("claim data-c-2 to be gone")
+        assert drive(world) == claim_gone(2)
         world.stuck_claims.clear()
         assert drive(world) == Settled()
 

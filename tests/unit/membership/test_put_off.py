@@ -12,7 +12,7 @@ from recovery_world import RecoveryWorld, lost
 from restore_world import born
 from space_world import full
 from world_switch import OFF, ON
-from worlds import World, body, drive, formed, is_write, labels, until
+from worlds import World, body, claim_gone, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
@@ -266,7 +266,7 @@ def test_a_cluster_grows_into_no_claim_that_could_not_be_deleted() -> None:
 
     world.edit(size=4)
 
-    assert drive(world) == Wait("claim data-c-3 to be gone")
+    assert drive(world) == claim_gone(3)
     assert sorted(pod.ordinal for pod in world.observe().pods) == [0, 1, 2]
 
 

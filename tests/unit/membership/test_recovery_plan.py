@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
 from views import with_pod
-from worlds import UID, Conflict, drive, is_write, labels, once
+from worlds import UID, Conflict, claim_gone, drive, is_write, labels, once
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership.epochs import survivor
@@ -646,7 +646,7 @@ class TestAfterTheEpochIsRaised:
         world.stuck_claims.add(2)
         world.ask(survivor)
 
-        assert drive(world) == Wait("claim data-c-2 to be gone")
+        assert drive(world) == claim_gone(2)
 
         assert world.serving() == {0, 1}
         assert world.pods.keys() == {0, 1}

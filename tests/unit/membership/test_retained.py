@@ -8,7 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import OLDER, UID, Conflict, World, body, drive, formed, is_write, labels, until
+from worlds import (
+    OLDER,
+    UID,
+    Conflict,
+    World,
+    body,
+    claim_gone,
+    drive,
+    formed,
+    is_write,
+    labels,
+    until,
+)
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RetainedClaims
@@ -380,7 +392,7 @@ class TestDiscard:
         world = again(formed(1), discard=UID)
         world.claims[0].deleting = True
 
-        assert decide(world.observe()) == Wait("claim data-c-0 to be gone")
+        assert decide(world.observe()) == claim_gone(0)
 
     def test_nothing_starts_before_the_last_one_is_gone(self) -> None:
         world = again(formed(2), discard=UID)

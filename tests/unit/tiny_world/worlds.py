@@ -117,6 +117,15 @@ def drive(
     raise AssertionError(f"never comes to rest; at last {labels(world.history[-6:])}")
 
 
+def claim_gone(ordinal: int) -> Wait:
+    """The wait for the claim of this ordinal, which is being deleted."""
+    name = f"data-c-{ordinal}"
+    return Wait(
+        f"claim {name} to be gone (if it stays, kubectl describe pvc {name} names the pod that "
+        "uses it and its finalizers)"
+    )
+
+
 def guess_version(world: World, wrong: str) -> None:
     """Loses all that tells the version, but for a spec with one that no member can run."""
     world.lose_secret()

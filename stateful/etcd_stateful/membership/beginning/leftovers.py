@@ -77,7 +77,7 @@ def claim_in_the_way(seen: Observation) -> Step | None:
     may keep it for ever."""
     ordinal = replicas.in_the_way(seen)
     claim = seen.claim(ordinal) if ordinal is not None and ordinal < seen.cluster.size else None
-    return Wait(f"claim {claim.name} to be gone") if claim else None
+    return Wait(roster.to_be_gone(claim)) if claim else None
 
 
 def claim_of_a_third_member(seen: Observation) -> Step | None:
@@ -95,7 +95,7 @@ def surplus_pods(seen: Observation) -> Step | None:
 
 def _discard(claim: Claim) -> Step:
     if claim.deleting:
-        return Wait(f"claim {claim.name} to be gone")
+        return Wait(roster.to_be_gone(claim))
     reason = f"claim {claim.name} is discarded: spec.retainedClaims.discard names its cluster"
     return DeleteClaim.of(claim, reason)
 

@@ -89,7 +89,7 @@ def wait_for_deleted_claim(seen: Observation, claim: Claim) -> Step:
     """Waits for the deleted claim that is to be filled. Kubernetes keeps it as long as there is a
     pod of the Job, even one that has ended, so the Job is deleted first."""
     step = delete_job(seen, f"claim {claim.name}, which it is to fill, is being deleted")
-    return step or Wait(f"claim {claim.name} to be gone", soon=True)
+    return step or Wait(roster.to_be_gone(claim), soon=True)
 
 
 def wait_for_old_claim(claim: Claim, pod: str) -> Wait:

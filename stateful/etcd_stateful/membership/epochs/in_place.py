@@ -199,7 +199,7 @@ def _call_off(seen: Observation, taking: Successor) -> Step:
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:
-        return Wait(f"claim {claim.name} to be gone", soon=True)
+        return Wait(roster.to_be_gone(claim), soon=True)
     if step := discard_first_volume(seen, "the restore in place is cancelled"):
         return step
     words = (

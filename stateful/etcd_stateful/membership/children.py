@@ -63,6 +63,7 @@ _OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
 
 _JOB: Final = "Job"
 _FOR_RESTORES: Final = frozenset({"PersistentVolumeClaim", _JOB})
+"""Kinds of what a restore in place creates beside a cluster that serves."""
 
 _KINDS: Final[Mapping[type[Step], str]] = {
     TouchStatefulSet: _TOUCH,
@@ -72,7 +73,6 @@ _KINDS: Final[Mapping[type[Step], str]] = {
     CreateJob: _JOB,
 }
 """In `Observation.put_off`, in place of the kind that an ApplyChild names."""
-"""Kinds of what a restore in place creates beside a cluster that serves."""
 
 
 def required(seen: Observation) -> tuple[tuple[Live | None, Manifest], ...]:

@@ -512,6 +512,26 @@ class TestAtEveryStep:
 
         assert (world.record.epoch, world.epoch_on(3)) == (3, 2)
 
+    def test_another_restore_began_the_epoch_of_a_cancelled_one_with_a_damaged_record(self) -> None:
+        """The pod of the claim that it had filled could then run beside the restored cluster."""
+        world = running(3)
+        world.ask()
+        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        world.claims[3].annotations |= {naming.EPOCH: "?"}
+        world.claims[3].resource_version += 1000
+        world.restore = None
+        drive(world, idle=3)
+        world.ask()
+
+        drive(world, idle=3)
+
+        assert world.record.successor is None
+        told = restoring(world.observe())
+        assert "claim data-c-3 may be of a restore that was cancelled" in str(told)
+        del world.claims[3]
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
+
     def test_the_replaced_cluster_came_back_beside_the_restored_one(self) -> None:
         """The Secret was lost before the status named the restored cluster. The record was rebuilt
         for the old one, and its pods ran again when they were recreated."""

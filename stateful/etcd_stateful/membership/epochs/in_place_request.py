@@ -72,7 +72,7 @@ def off_record(seen: Observation, survivor: str = "") -> str:
     Args:
         survivor: the member whose recovery is requested, perhaps once more.
     """
-    return _of_lost_restore(seen) or _of_lost_recovery(seen, survivor)
+    return _of_lost_restore(seen) or _unreadable(seen) or _of_lost_recovery(seen, survivor)
 
 
 def _of_lost_restore(seen: Observation) -> str:
@@ -87,6 +87,23 @@ def _of_lost_restore(seen: Observation) -> str:
                 f"claim {claim.name} holds epoch {held.epoch} of another etcd cluster, "
                 f"{to_hex(held.cluster_id)}, as a restore leaves it whose record was lost. Its pod "
                 "could run beside this cluster: if you do not need its data, delete the claim"
+            )
+    return ""
+
+
+def _unreadable(seen: Observation) -> str:
+    """Which claim without a pod may be such a one, as its record cannot be read. What is on the
+    volume of a pod is known from `start`."""
+    taking = recorded(seen).successor
+    beyond = max(seen.cluster.size, seen.replicas)
+    for claim in seen.claims:
+        if claim.deleting or (taking and claim.ordinal == taking.ordinal):
+            continue
+        if claim.damage and claim.ordinal >= beyond and not is_foreign(seen, claim):
+            return (
+                f"claim {claim.name} may be of a restore that was cancelled, and have the next "
+                f"epoch: {claim.damage}. Correct its annotations or, if you do not need its data, "
+                "delete the claim"
             )
     return ""
 

@@ -93,7 +93,9 @@ def event_of(
         case Hold():
             return "Warning", step.reason, step.message
         case Settled() if before is not None:
-            return "Normal", "AsDeclared", f"{_members(seen)} members serve, as declared"
+            number = _members(seen)
+            words = f"{number} members serve" if number > 1 else "its one member serves"
+            return "Normal", "AsDeclared", f"{words}, as declared"
         case Wait() | Settled():
             return None
         case _:

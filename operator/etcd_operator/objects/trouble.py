@@ -195,7 +195,8 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
         )
     if phase == "Pending" and "unbound immediate" in unscheduled:
         whose = f"of storage class {chosen}" if chosen else "that was created by hand"
-        return f"claim {name} waits for a volume {whose}, and none is provisioned"
+        words = f"claim {name} waits for a volume {whose}, and none is provisioned"
+        return f"{words}: kubectl describe pvc {name} says why"
     return ""
 
 

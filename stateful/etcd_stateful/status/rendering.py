@@ -85,7 +85,7 @@ def _phase(outcome: Outcome) -> str:
 
 def _plan(outcome: Outcome) -> str:
     if outcome.refused:
-        return "nothing until the spec is fixed"
+        return f"nothing until the spec is fixed: {outcome.refused}"[:1024]
     if outcome.failure:
         return f"retry: {outcome.failure}"[:LONGEST_MESSAGE]
     if isinstance(outcome.step, Hold):

@@ -123,6 +123,12 @@ def test_the_latch_is_reported_as_the_cluster_having_formed():
     assert event_of(None, step, seen(secret=Secret("1", BOOTSTRAP))) == ("Normal", "Formed", "why")
 
 
+def test_of_a_single_member_it_said_that_1_members_serve():
+    one = replace(seen().cluster, size=1)
+    found = event_of(Wait("x"), Settled(), seen(cluster=one))
+    assert found == ("Normal", "AsDeclared", "its one member serves, as declared")
+
+
 def test_a_repeated_step_has_no_new_event():
     step = MemberPromote(LEADER, 1, "why")
     assert event_of(step, step, seen()) is None

@@ -192,7 +192,8 @@ def test_a_storage_class_that_provisions_nothing_is_reported(chosen, words):
         "message": "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
     }
     said_of_it = said({"conditions": [condition]}, claim(storageClassName=chosen))
-    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and none is provisioned"
+    why = "none is provisioned: kubectl describe pvc data-a-0 says why"
+    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and {why}"
 
 
 @pytest.mark.parametrize("then", ["", "no new claims to deallocate, "])

@@ -139,7 +139,7 @@ class TestPhase:
 
         assert found["phase"] == "Failed"
         assert found["reason"] == "InvalidSpec"
-        assert found["plan"] == "nothing until the spec is fixed"
+        assert found["plan"].startswith("nothing until the spec is fixed: spec.size: ")
 
     def test_failed_ends_when_the_spec_is_corrected(self) -> None:
         world = World(body(3, status=refused(size=9)))

@@ -90,7 +90,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _FAILED_PASSES,
-        "if self._unanswered[key] >= UNANSWERED_PASSES:",
+        "if is_due:",
         "if False:",
         "a schedule that cannot make its backups looks well",
     ),

@@ -140,15 +140,17 @@ def _credentials(order: Order, folder: Path) -> Any:
 def _without_expired(context: ssl.SSLContext, bundle: bytes) -> bytes:
     """The authorities that have not expired. An authority may have been renewed with its name and
     key, and of those gRPC's TLS tries only the first in the file; Go's, and so etcd's, tries all.
+    The operator does the same (`credentials.certificates`), but by `cryptography`, which this Job
+    would load for nothing else.
 
     Args:
         context: has loaded them.
     """
-    ends = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
-    if not any(one <= time.time() for one in ends):
+    now, ders = time.time(), context.get_ca_certs(binary_form=True)
+    ends = (ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs())
+    valid = [der for der, end in zip(ders, ends, strict=True) if end > now]
+    if len(valid) == len(ders):
         return bundle
-    ders = context.get_ca_certs(binary_form=True)
-    valid = (der for der, end in zip(ders, ends, strict=True) if end > time.time())
     return "".join(map(ssl.DER_cert_to_PEM_cert, valid)).encode() or bundle
 
 

@@ -79,9 +79,9 @@ def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:
     """The EtcdCluster that is backed up, for the manifest beside the backup."""
     for name in _names(backup):
         if body := store.get(ETCD_CLUSTERS, backup.namespace, name):
-            # Of a refused spec, only what it says of TLS counts, and that it may say nothing.
-            says_nothing = not body["spec"].get("TLS")
-            cluster = _parsed(body) or (stand_in(body) if says_nothing else None)
+            # A refused spec that says nothing of TLS is recorded with what the cluster has.
+            is_silent = not body["spec"].get("TLS")
+            cluster = _parsed(body) or (stand_in(body) if is_silent else None)
             running = _as_it_runs(store, cluster) if cluster else None
             return recorded_cluster.record(name, body["spec"], running)
     return None

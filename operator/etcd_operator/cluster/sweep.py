@@ -201,12 +201,20 @@ class Network:
                     statuses = await recounting.recounted(self._etcd, places, statuses)
                 looked = await self._look(base, places[ordinal], passwords, last.known)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
-                known = looked or last.known
-                heard = Sweep(statuses, strangers, view, found, calls, looked=looked, known=known)
-                return replace(heard, no_handshakes=closed)
+                return Sweep(
+                    statuses,
+                    strangers,
+                    view,
+                    found,
+                    calls,
+                    no_handshakes=closed,
+                    looked=looked,
+                    known=looked or last.known,
+                )
             denied = denied or (view if isinstance(view, str) else "")
-        unread = Sweep(statuses, strangers, calls=calls, denied=denied, known=last.known)
-        return replace(unread, no_handshakes=closed)
+        return Sweep(
+            statuses, strangers, calls=calls, denied=denied, no_handshakes=closed, known=last.known
+        )
 
     async def _look(
         self,

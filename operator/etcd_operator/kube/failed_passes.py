@@ -65,9 +65,10 @@ class FailedPasses:
                 await report("Refused", words)
             return REJECTED_SECONDS
         except Unavailable as error:
+            is_due = self.is_reported(key)
             self._last[key] = str(error)
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
-            if self._unanswered[key] >= UNANSWERED_PASSES:
+            if is_due:
                 with contextlib.suppress(KubeError):
                     await report(REASON, in_words(error))
             raise

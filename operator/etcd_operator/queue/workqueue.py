@@ -223,15 +223,16 @@ class WorkQueue:
 
     def _log(self, key: Key, error: Exception, failures: int, delay: float) -> None:
         expected = isinstance(error, KubeError)
-        is_news = not expected and self._bugs.get(key) != repr(error)
+        words = str(error) if expected else repr(error)
+        is_news = not expected and self._bugs.get(key) != words
         if is_news:
-            self._bugs[key] = repr(error)
+            self._bugs[key] = words
         log.log(
             logging.WARNING if expected else logging.ERROR,
             "the pass failed (%d times in a row), next try in %.1f s: %s",
             failures,
             delay,
-            error if expected else repr(error),
+            words,
             exc_info=error if is_news else None,
             extra={self.name.removesuffix("s"): "/".join(key)},
         )

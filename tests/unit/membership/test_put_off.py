@@ -44,15 +44,14 @@ POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "Stateful
 
 
 class Refusals:
-    """An API server that refuses writes of these kinds, and an operator that has seen the
-    refusals."""
+    """An API server that refuses some writes, by default those of these kinds, and an operator that
+    has seen the refusals."""
 
     undoes = False
+    why = ""
 
     def __init__(self, world: World, *kinds: str) -> None:
         self.kinds = kinds
-        self.starved: list[ApplyChild] = []
-        """Refused writes that everything else waited for."""
         self._off: dict[tuple[str, str], PutOff] = {}
         self._observe, self._apply = world.observe, world.apply
         world.observe = self.observe  # type: ignore[method-assign]
@@ -61,17 +60,20 @@ class Refusals:
     def observe(self) -> Observation:
         return replace(self._observe(), put_off=dict(self._off))
 
+    def refuses(self, step: Step) -> bool:
+        return isinstance(step, ApplyChild) and step.kind in self.kinds
+
     def apply(self, step: Step) -> None:
-        if not isinstance(step, ApplyChild) or step.kind not in self.kinds:
+        if not self.refuses(step):
             self._apply(step)
-        elif not children.may_wait(self.observe(), step):
-            self.starved.append(step)
+            return
+        assert isinstance(step, children.Postponable)
+        if not children.may_wait(self.observe(), step):
             raise Starved(step.reason)
-        else:
-            known = self._off.get((step.kind, step.name))
-            assert not (known and known.is_of(step.manifest)), "it was put off"
-            why = f"{step.kind} is refused"
-            self._off[step.kind, step.name] = PutOff(step.manifest, why, undone=self.undoes)
+        name, made = children.name_of(step), children.made_by(step)
+        known = self._off.get(name)
+        assert not (known and known.is_of(made)), "it was put off"
+        self._off[name] = PutOff(made, self.why or f"{name[0]} is refused", undone=self.undoes)
 
 
 class Webhook(Refusals):
@@ -219,15 +221,10 @@ def test_no_pod_is_restarted_with_the_version_that_a_webhook_sets() -> None:
 class Kept(Refusals):
     """A policy by which nobody may delete a claim."""
 
-    def apply(self, step: Step) -> None:
-        if not isinstance(step, DeleteClaim):
-            self._apply(step)
-        elif not children.may_wait(self.observe(), step):
-            raise Starved(step.reason)
-        else:
-            name, made = children.name_of(step), children.made_by(step)
-            assert not (name in self._off and self._off[name].is_of(made)), "it was put off"
-            self._off[name] = PutOff(made, "no claim may be deleted")
+    why = "no claim may be deleted"
+
+    def refuses(self, step: Step) -> bool:
+        return isinstance(step, DeleteClaim)
 
 
 def test_a_claim_that_could_not_be_deleted_kept_a_lost_member_from_being_replaced() -> None:
@@ -273,19 +270,14 @@ def test_a_cluster_grows_into_no_claim_that_could_not_be_deleted() -> None:
 class Guarded(Refusals):
     """A webhook by which nobody may delete these pods."""
 
+    why = "no pod may be deleted"
+
     def __init__(self, world: World, *ordinals: int) -> None:
         super().__init__(world)
         self._names = [naming.pod("c", one) for one in ordinals]
 
-    def apply(self, step: Step) -> None:
-        if not isinstance(step, DeletePod) or step.name not in self._names:
-            self._apply(step)
-        elif not children.may_wait(self.observe(), step):
-            raise Starved(step.reason)
-        else:
-            name, made = children.name_of(step), children.made_by(step)
-            assert not (name in self._off and self._off[name].is_of(made)), "it was put off"
-            self._off[name] = PutOff(made, "no pod may be deleted")
+    def refuses(self, step: Step) -> bool:
+        return isinstance(step, DeletePod) and step.name in self._names
 
 
 def unready_and_outdated(*ordinals: int) -> World:

@@ -135,8 +135,10 @@ def is_pinned(authority: Certificate) -> bool:
 
 
 def _links(seen: Observation) -> Iterator[_Link]:
+    if seen.certificates is None:
+        return
     needs = [one for one in managed(seen.cluster) if not seen.is_taken("Secret", one.secret)]
-    for need in needs if seen.certificates else ():
+    for need in needs:
         found = seen.certificate(need.secret, need.role)
         if need.role != "authority" or found is None or found.problem:
             continue

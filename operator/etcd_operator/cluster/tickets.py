@@ -30,6 +30,10 @@ from etcd_stateful.start.ticket import (
 
 log = logging.getLogger(__name__)
 
+FIRST_DIAL_SECONDS: Final = 0.1
+"""After this, the connection is begun anew. Engines that enforce network policies lose packets
+while they learn of new pods, and the kernel repeats a lost one only after a second."""
+
 CONNECT_SECONDS: Final = 0.5
 TOTAL_SECONDS: Final = 2.0
 
@@ -88,8 +92,7 @@ class TcpStart:
     async def _conversation(self, address: str) -> AsyncIterator[Streams]:
         try:
             async with self._turns, asyncio.timeout(TOTAL_SECONDS):
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    streams = await asyncio.open_connection(address, self._port, limit=MAX_LINE)
+                streams = await self._connect(address)
                 try:
                     yield streams
                 finally:
@@ -100,6 +103,16 @@ class TcpStart:
             raise NoAnswer(f"{address}:{self._port}: {words}") from error
         except (OSError, ValueError) as error:
             raise NoAnswer(f"{address}:{self._port}: {_in_words(error)}") from error
+
+    async def _connect(self, address: str) -> Streams:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_DIAL_SECONDS):
+                    return await self._dial(address)
+            return await self._dial(address)
+
+    async def _dial(self, address: str) -> Streams:
+        return await asyncio.open_connection(address, self._port, limit=MAX_LINE)
 
     def _warn(self, address: str, words: str) -> None:
         now, said = asyncio.get_running_loop().time(), (address, words)

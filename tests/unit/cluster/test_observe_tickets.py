@@ -195,6 +195,25 @@ async def test_no_server_at_the_address(monkeypatch):
     assert time.monotonic() - began < LONG
 
 
+async def test_a_connection_whose_first_packet_was_lost_did_not_cost_the_pass_half_a_second(
+    monkeypatch,
+):
+    connect, dials = asyncio.open_connection, []
+
+    async def lossy(*args, **kwargs):
+        dials.append(args)
+        if len(dials) == 1:
+            await asyncio.Event().wait()
+        return await connect(*args, **kwargs)
+
+    monkeypatch.setattr(asyncio, "open_connection", lossy)
+    monkeypatch.setattr(tickets, "FIRST_DIAL_SECONDS", 0.01)
+    monkeypatch.setattr(tickets, "CONNECT_SECONDS", LONG)
+    monkeypatch.setattr(tickets, "TOTAL_SECONDS", LONG)
+    assert (await ask(Server())).challenge == "run-1"
+    assert len(dials) == 2
+
+
 async def test_a_silent_server_is_given_up_within_the_deadline(monkeypatch):
     monkeypatch.setattr(tickets, "TOTAL_SECONDS", 0.3)
     with socket.socket() as listener:

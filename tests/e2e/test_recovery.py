@@ -33,7 +33,7 @@ def test_the_survivor_continues_alone_and_members_rejoin(place: Place):
         eventually("much is written", lambda: len(load.history) > WRITES, seconds=30)
     lose_two(cluster)
 
-    needs = f'clusterID "{before.cluster_id}", epoch 1 and the survivor that you choose. etcd-1 ('
+    needs = f'clusterID "{before.cluster_id}", epoch 1 and the survivor that you choose: etcd-1 ('
     cluster.holds("QuorumLost", "etcd-0", "etcd-2", needs, seconds=SAYS_SECONDS)
     asked = {"survivor": "etcd-1", "clusterID": before.cluster_id, "epoch": 1}
     assert cluster.status()["epoch"] == 1

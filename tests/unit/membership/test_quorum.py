@@ -345,7 +345,7 @@ class TestLost:
 
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
-        assert f"the survivor that you choose. c-{size // 2} (index" in rest.message
+        assert f"the survivor that you choose: c-{size // 2} (index" in rest.message
 
     def test_an_edited_size_makes_no_quorum(self) -> None:
         """Members that were never added cannot come back."""

@@ -362,7 +362,7 @@ def test_an_unrecorded_recovery_is_reported_with_what_to_do() -> None:
     assert isinstance(step, Hold), step
     assert step.reason == "ForeignData"
     assert "It belongs to a recovery that is no longer on record. Give the lost" in step.message
-    assert "epoch 1 and the survivor that you choose. c-1 (" in step.message
+    assert "epoch 1 and the survivor that you choose: c-1 (" in step.message
 
     world.epochs[world.claims[1].uid] = 2
     world.ask(1)

@@ -716,7 +716,7 @@ class TestWhatIsRefused:
         world = lost()
         world.ask(1, **fields)
 
-        hold(drive(world), "RecoveryRefused", words, "survivor that you choose. c-1 (index")
+        hold(drive(world), "RecoveryRefused", words, "survivor that you choose: c-1 (index")
         assert len(world.pods) == 3
 
     @pytest.mark.parametrize(
@@ -948,7 +948,7 @@ class TestWhatTheConditionSays:
         message = survivor.ways_out(five_with_three_lost({0: (100, 5), 1: (120, 2)}))
 
         assert '"c-1"' not in message
-        assert "the survivor that you choose. c-1 (index 120), c-0 (index 100): the hi" in message
+        assert "the survivor that you choose: c-1 (index 120), c-0 (index 100); the hi" in message
 
     @pytest.mark.parametrize(
         ("progress", "best"),
@@ -968,7 +968,7 @@ class TestWhatTheConditionSays:
 
         message = survivor.ways_out(seen)
 
-        assert re.search(rf"choose\. (Of )?{best} \(", message)
+        assert re.search(rf"choose: {best} \(", message)
         for ordinal, (index, term) in progress.items():
             assert f"c-{ordinal} (index {index})" in message, term
 

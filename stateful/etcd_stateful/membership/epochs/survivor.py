@@ -172,7 +172,7 @@ def _how_to_ask(seen: Observation, usable: Sequence[Seat]) -> str:
     return (
         "set spec.recovery (docs/recovery.md), with "
         f'clusterID "{to_hex(record.cluster_id)}", epoch {record.epoch} and the survivor that you '
-        f"choose. {_choice(usable)}"
+        f"choose: {_choice(usable)}"
     )
 
 
@@ -221,8 +221,8 @@ def _choice(usable: Sequence[Seat]) -> str:
     """How far each candidate is, for the user to choose by."""
     said = ", ".join(_progress(seat) for seat in usable)
     if any(seat.status is None for seat in usable) and len(usable) > 1:
-        return f"Of {said}, start those that do not answer first: one of them may have more"
-    return f"{said}: the highest index has all that the others have" if len(usable) > 1 else said
+        return f"{said}; start those that do not answer first, as one of them may have more"
+    return f"{said}; the highest index has all that the others have" if len(usable) > 1 else said
 
 
 def _progress(seat: Seat) -> str:

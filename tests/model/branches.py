@@ -25,7 +25,7 @@ OFTEN: Final = 200
 """One in so many answers of a known kind is traced."""
 
 _STEPS: Final = frozenset(kind.__name__ for kind in get_args(steps.Step))
-_MAKERS: Final = frozenset({"__init__", "of", "by_force"})
+_MAKERS: Final = frozenset({"__init__", "of"})
 """Functions that build a step."""
 
 _NUMBERS: Final = re.compile(r"[0-9a-f]{16}|\d+")
@@ -204,6 +204,7 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
         "a StatefulSet controller that is behind an edit",
         f"{_M}upgrade.py",
     ),
+    "roll.next_pod: Wait": ("a refused deletion of a pod that serves since", f"{_M}put_off.py"),
     "upgrade.step_before_joining: Wait": (
         "a StatefulSet controller that is behind an edit",
         f"{_M}upgrade.py",

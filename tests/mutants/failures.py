@@ -116,7 +116,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        '        return _delete(pod, f"claim {claim.name} is being deleted")\n',
+        '        return _delete(seen, pod, f"claim {claim.name} is being deleted")\n',
         "        return None\n",
         "F7: a claim that is being deleted waits for its pod, and the pod for its claim",
     ),

@@ -274,8 +274,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "        return _force(pod) if pod.overdue else None\n",
-        "        return _force(pod)\n",
+        "        return _force(seen, pod) if pod.overdue else None\n",
+        "        return _force(seen, pod)\n",
         "a pod that stops in time is given up, and may run on beside the next",
     ),
     Mutant(

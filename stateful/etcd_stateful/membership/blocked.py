@@ -95,10 +95,8 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
     if claim is None:
         gone = f"pod {pod.name}: {pod.trouble}; its claim {name} does not exist"
         return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to appear")
-    if seen.is_kept(pod):
-        return None
     reason = f"pod {pod.name} is recreated: it waits on claim {name}, which is being deleted"
-    return DeletePod.of(pod, reason)
+    return DeletePod.of(seen, pod, reason)
 
 
 def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:

@@ -141,8 +141,7 @@ class RecordMember:
 
 @dataclass(frozen=True, slots=True)
 class PushTicket:
-    """Hand `start` in this pod its ticket, after a fresh read confirms that it is still this
-    pod."""
+    """Hand `start` in this pod its ticket, if a fresh read shows that it is still this pod."""
 
     pod: str
     pod_uid: str
@@ -161,7 +160,7 @@ class _Deletion:
     reason: str
 
     @classmethod
-    def of(cls, seen: Claim | Pod | Job, reason: str) -> Self:
+    def of(cls, seen: Claim | Job, reason: str) -> Self:
         return cls(seen.name, seen.uid, seen.resource_version, reason)
 
 
@@ -176,18 +175,22 @@ class DeleteJob(_Deletion):
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePod(_Deletion):
-    """Delete the pod; its StatefulSet recreates it.
+class DeletePod:
+    """Delete the pod if it still has this UID and resourceVersion; its StatefulSet recreates it."""
 
-    `force`: without waiting for the node to confirm. Only for a pod whose etcd is no longer a
-    member.
-    """
-
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
     force: bool = False
+    """Without waiting for the node to confirm. Only for a pod whose etcd is no longer a member."""
 
     @classmethod
-    def by_force(cls, pod: Pod, reason: str) -> Self:
-        return cls(pod.name, pod.uid, pod.resource_version, reason, force=True)
+    def of(cls, seen: Observation, pod: Pod, reason: str, *, force: bool = False) -> Self | None:
+        """The step; None if the API server has just refused it, so that others have their turn."""
+        if seen.is_kept(pod):
+            return None
+        return cls(pod.name, pod.uid, pod.resource_version, reason, force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +232,7 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """The member that a request is sent to. The IDs are checked, in case another etcd has its
-    address by now."""
+    """The member that is asked. The IDs are checked: another etcd may have its address by now."""
 
     address: str
     member_id: int
@@ -269,30 +271,27 @@ class MemberUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberPromote:
+class _OfMember:
+    """Ask the leader for a change of this member."""
+
+    leader: Leader
+    member_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPromote(_OfMember):
     """Promote the learner to a voter."""
 
-    leader: Leader
-    member_id: int
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class MemberRemove:
+class MemberRemove(_OfMember):
     """Remove a member. Its ID can never be added again."""
 
-    leader: Leader
-    member_id: int
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class MoveLeader:
+class MoveLeader(_OfMember):
     """Make the voter `member_id` the leader."""
-
-    leader: Leader
-    member_id: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

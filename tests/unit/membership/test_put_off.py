@@ -378,6 +378,18 @@ def test_a_pod_that_serves_and_could_not_be_restarted_is_waited_for() -> None:
         drive(world)
 
 
+def test_a_pod_that_serves_since_its_restart_was_refused_is_waited_for() -> None:
+    world = formed(3)
+    world.edit(pod={"labels": {"a": "1"}})
+    while not isinstance(step := decide(world.observe()), DeletePod):
+        world.apply(step) if is_write(step) else world.turn()
+    off = {children.name_of(step): PutOff(children.made_by(step), "no pod may be deleted")}
+
+    again = decide(replace(world.observe(), put_off=off))
+
+    assert again == Wait(f"the API server to let pod {step.name} be restarted")
+
+
 @pytest.mark.parametrize("lose", [emptied, deleted, damaged_log])
 def test_a_service_that_a_finalizer_kept_held_up_the_replacement_of_a_lost_member(
     lose: Any,

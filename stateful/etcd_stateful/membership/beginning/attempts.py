@@ -104,12 +104,10 @@ def recreate_unpullable(seen: Observation) -> Step | None:
     following = _next_attempt(seen, max(len(record.members), seen.cluster.size))
     if not _differs(seen, following) or any(_may_have_data(pod) for pod in seen.pods):
         return None
-    lacking = (pod for pod in seen.pods if pod.image_missing and not pod.deleting)
-    stuck = [pod for pod in lacking if not seen.is_kept(pod)]
-    if not stuck:
-        return None
     words = "its image cannot be pulled, and the spec was edited before the cluster formed"
-    return DeletePod.of(stuck[0], f"pod {stuck[0].name} is recreated: {words}")
+    stuck = (pod for pod in seen.pods if pod.image_missing and not pod.deleting)
+    steps = (DeletePod.of(seen, pod, f"pod {pod.name} is recreated: {words}") for pod in stuck)
+    return next(filter(None, steps), None)
 
 
 def late_edits(seen: Observation) -> Step | None:

@@ -108,11 +108,12 @@ def not_needed(seen: Observation) -> Step | None:
 
 def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
     """Waits until no pod can use the volumes any more."""
-    for pod in (one for one in seen.pods if not seen.is_kept(one)):
+    for pod in seen.pods:
         if pod.name in fenced and pod.deleting and pod.overdue:
             why = "spec.recovery.fenced says that its node is off for good"
             reason = f"pod {pod.name} is force-deleted: {why}"
-            return DeletePod.by_force(pod, reason)
+            if step := DeletePod.of(seen, pod, reason, force=True):
+                return step
     if seen.pods:
         return Wait(f"{', '.join(_stopping(seen, pod) for pod in seen.pods)} to stop", soon=True)
     return _restore_stopped(seen) or _strangers_stopped(seen)

@@ -52,7 +52,7 @@ def restart_slow(seen: Observation) -> Step | None:
     slow = seat.answers and not roster.has_caught_up(seen, seat)
     if not slow or not roll.may_cure(seen, seat):
         return None
-    return roll.restart(seat.pod, "it has not caught up, and its template is outdated")
+    return roll.restart(seen, seat.pod, "it has not caught up, and its template is outdated")
 
 
 def in_flight(seen: Observation) -> Step | None:

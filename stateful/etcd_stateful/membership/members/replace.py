@@ -79,10 +79,10 @@ def _of_remains(seen: Observation) -> Iterator[Step]:
 
 def _remains(seen: Observation, seat: Seat) -> Step | None:
     pod = seat.pod
-    if pod is None or seen.is_kept(pod):
+    if pod is None:
         return None
     if pod.deleting:
-        return _force(pod) if pod.overdue else None
+        return _force(seen, pod) if pod.overdue else None
     # Pods beyond the replicas are deleted by the StatefulSet controller.
     return _unusable(seen, seat, pod) if pod.ordinal < seen.replicas else None
 
@@ -91,11 +91,11 @@ def _unusable(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
     """Deletes a pod or a claim with which no new member can start."""
     claim = seat.claim
     if not seat.durable:
-        return _delete(pod, "its member was removed") if pod.etcd_started else None
+        return _delete(seen, pod, "its member was removed") if pod.etcd_started else None
     if claim is None:
-        return _delete(pod, "its claim is gone")
+        return _delete(seen, pod, "its claim is gone")
     if claim.deleting:
-        return _delete(pod, f"claim {claim.name} is being deleted")
+        return _delete(seen, pod, f"claim {claim.name} is being deleted")
     return _unusable_claim(seen, seat, claim, pod)
 
 
@@ -131,15 +131,15 @@ def _is_from_earlier_epoch(seen: Observation, claim: Claim, pod: Pod) -> bool:
     return is_older and leftovers.is_removed_members(seen, claim)
 
 
-def _delete(pod: Pod, why: str) -> DeletePod:
-    return DeletePod.of(pod, f"pod {pod.name} is recreated: {why}")
+def _delete(seen: Observation, pod: Pod, why: str) -> DeletePod | None:
+    return DeletePod.of(seen, pod, f"pod {pod.name} is recreated: {why}")
 
 
-def _force(pod: Pod) -> DeletePod:
+def _force(seen: Observation, pod: Pod) -> DeletePod | None:
     """Force-deletes a pod whose node does not confirm that it stopped. Its member was removed, so
     it can do no harm if it still runs."""
     reason = f"pod {pod.name} is force-deleted: its member was removed, and its node is silent"
-    return DeletePod.by_force(pod, reason)
+    return DeletePod.of(seen, pod, reason, force=True)
 
 
 def not_replaceable(seen: Observation) -> Step | None:

@@ -44,7 +44,7 @@ def restart_unready(seen: Observation) -> Step | None:
         pod = seat.pod
         if pod is None or pod.ready or seat.status is not None:
             continue
-        if seen.is_kept(pod) or not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
+        if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
         may_run = pod.etcd_started and not pod.crashing
         if may_run and is_latched(seen) and _another_is_away(seen, seat):
@@ -62,7 +62,9 @@ def restart_unready(seen: Observation) -> Step | None:
             continue  # it may be silent only for a moment
         keeps = seat.durable or not pod.etcd_started
         if _may_go(seat, pod) and (keeps or _is_dispensable(seen, seat, pod)):
-            return restart(pod, "it does not serve, and its template is outdated")
+            why = "it does not serve, and its template is outdated"
+            if step := restart(seen, pod, why):
+                return step
     return None
 
 
@@ -125,7 +127,8 @@ def next_pod(seen: Observation) -> Step | None:
     if seen.etcd is None or not outdated:
         return None
     first = max(outdated, key=lambda one: (not one.leads, may_be_cured(seen, one), one.ordinal))
-    return _in_turn(seen, first)
+    # Until this one is restarted, nothing that is asked later may begin, such as another version.
+    return _in_turn(seen, first) or Wait(f"the API server to let pod {first.name} be restarted")
 
 
 def silent_pod(seen: Observation) -> Step | None:
@@ -146,7 +149,7 @@ def may_cure(seen: Observation, seat: Seat) -> bool:
     that, the format of its data has to be known."""
     made = seat.pod.made_for if seat.pod else None
     same = made is not None and minor_of(made) == minor_of(running_version(seen))
-    return same and _is_due(seen, seat) and not (seat.pod and seen.is_kept(seat.pod))
+    return same and _is_due(seen, seat)
 
 
 def _is_due(seen: Observation, seat: Seat) -> bool:
@@ -169,7 +172,7 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
         return step
     outage = "; with fewer than three members, clients are not served meanwhile" if few else ""
-    return restart(seat.pod, f"its template is outdated{outage}") if seat.pod else None
+    return restart(seen, seat.pod, f"its template is outdated{outage}") if seat.pod else None
 
 
 def recreate_crashing(seen: Observation) -> Step | None:
@@ -180,10 +183,10 @@ def recreate_crashing(seen: Observation) -> Step | None:
     for seat in roster.seats(seen):
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
-        if not (meant and pod) or seen.is_kept(pod):
+        if not (meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod)):
             continue
-        if _keeps_failing(seen, pod) and _may_go(seat, pod):
-            return restart(pod, "etcd keeps failing in it")
+        if step := restart(seen, pod, "etcd keeps failing in it"):
+            return step
     return None
 
 
@@ -237,5 +240,5 @@ def _may_go(seat: Seat, pod: Pod) -> bool:
     return not pod.deleting and not (seat.claim and seat.claim.deleting)
 
 
-def restart(pod: Pod, why: str) -> DeletePod:
-    return DeletePod.of(pod, f"pod {pod.name} is restarted: {why}")
+def restart(seen: Observation, pod: Pod, why: str) -> DeletePod | None:
+    return DeletePod.of(seen, pod, f"pod {pod.name} is restarted: {why}")

@@ -390,6 +390,5 @@ def _turn_off(seen: Observation, view: AuthView) -> Step | None:
     return WriteBootstrap.of(seen, record, "spec.auth: it is removed from the record")
 
 
-def _ask(seen: Observation, change: Change, words: str) -> ChangeAuth | Wait:
-    asked = changes.leader(seen)
-    return changes.NO_LEADER if asked is None else ChangeAuth(asked, change, words)
+def _ask(seen: Observation, change: Change, words: str) -> Step:
+    return changes.request(seen, lambda asked: ChangeAuth(asked, change, words))

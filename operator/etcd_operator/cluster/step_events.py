@@ -9,6 +9,7 @@ from etcd_operator.kube.events import Severity
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -176,14 +177,9 @@ def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> StepEve
     replicas = wanted["spec"]["replicas"]
     if replicas != seen.replicas:
         return "Normal", "Resized", f"replicas of {step.name} go from {seen.replicas} to {replicas}"
-    if _spec_hash(wanted) != _spec_hash(live):
+    if version_first.spec_hash(wanted) != version_first.spec_hash(live):
         return "Normal", "TemplateChanged", f"pods of {step.name} are recreated: {step.reason}"
     return _put_back(step)
-
-
-def _spec_hash(stateful_set: Live) -> object:
-    metadata = stateful_set["spec"]["template"].get("metadata") or {}
-    return (metadata.get("annotations") or {}).get(naming.SPEC_HASH)
 
 
 def _put_back(step: ApplyChild) -> StepEvent:

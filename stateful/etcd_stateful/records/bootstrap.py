@@ -216,8 +216,3 @@ def restoring(
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """The latched record after the restore: from now on an empty volume is a lost member."""
     return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)
-
-
-def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
-    """The record with or without the note that `spec.recovery` was set while a quorum answered."""
-    return replace(record, declined=declined)

@@ -59,13 +59,13 @@ def decline(seen: Observation) -> Step | None:
     record, asked = recorded(seen), survivor.requested(seen)
     if record.declined and asked is None:
         words = "spec.recovery was removed, so it can be set again"
-        return WriteBootstrap.of(seen, records.decline(record, declined=False), words)
+        return WriteBootstrap.of(seen, replace(record, declined=False), words)
     if seen.etcd is None or asked is None or record.declined:
         return None
     if asked.cluster_id != record.cluster_id:
         return None
     words = "spec.recovery is declined, because a quorum answers"
-    return WriteBootstrap.of(seen, records.decline(record, declined=True), words)
+    return WriteBootstrap.of(seen, replace(record, declined=True), words)
 
 
 def refused(seen: Observation) -> Step | None:

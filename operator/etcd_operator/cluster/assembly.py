@@ -75,6 +75,6 @@ def make_reconciler(
         accounts=accounts,
         passwords=passwords,
     )
-    reporter = Reporter(kube, finder, events, metrics, wall_clock=wall_clock, clock=clock)
+    reporter = Reporter(kube, store, events, metrics, wall_clock=wall_clock, clock=clock)
     labels = Labels(kube, finder, clock)
     return Reconciler(store, metrics, observer, applier, reporter, labels, clock)

@@ -24,9 +24,8 @@ from etcd_operator.kube.api import (
     refused_in_words,
 )
 from etcd_operator.kube.events import Events, Severity
-from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, write_status
-from etcd_operator.kube.store import key_of
+from etcd_operator.kube.store import Store, key_of
 from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339, seconds
@@ -54,7 +53,7 @@ class Reporter:
     def __init__(
         self,
         kube: Kubernetes,
-        finder: Finder,
+        store: Store,
         events: Events,
         metrics: Metrics,
         *,
@@ -62,7 +61,7 @@ class Reporter:
         clock: Callable[[], float],
     ) -> None:
         self._kube = kube
-        self._finder = finder
+        self._store = store
         self._events = events
         self._metrics = metrics
         self._wall_clock = wall_clock
@@ -118,7 +117,7 @@ class Reporter:
         if written is None:
             return
         self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
-        self._finder.take_written(ETCD_CLUSTERS, body, written)
+        self._store.put_written(ETCD_CLUSTERS, body, written)
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 

@@ -99,10 +99,6 @@ class Finder:
         """Like `take`, for a write that no pass waits for."""
         self._take(resource, obj, self._store.put_beside)
 
-    def take_written(self, resource: Resource, before: Json, written: Json) -> None:
-        """Puts the answer to the write of a status into the store."""
-        self._store.put_written(resource, before, written)
-
     def _take_read(self, resource: Resource, obj: Json) -> None:
         self._take(resource, obj, self._store.put_read)
 

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 from etcd_stateful import naming
 from etcd_stateful.api.auth import ROOT
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import LinkName
 
 Role = Literal["authority", "peer", "server", "operator", "application"]
 
@@ -88,6 +89,13 @@ class CertificateSpec:
     """Common name."""
 
     seconds: float = LEAF_SECONDS
+    link: LinkName = "client"
+    """The link that it is for."""
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether members' pods mount its Secret."""
+        return self.role in ("peer", "server")
 
 
 def managed(cluster: EtcdCluster) -> tuple[CertificateSpec, ...]:
@@ -126,7 +134,16 @@ def provided(cluster: EtcdCluster, members: int) -> tuple[CertificateSpec, ...]:
         names, field = _hosts(cluster, members), f"{static}.member.peerSecret"
         secret = cluster.links.peer.secret
         found.append(
-            CertificateSpec("peer", secret, PEER_FILES, names, serves=True, calls=True, field=field)
+            CertificateSpec(
+                "peer",
+                secret,
+                PEER_FILES,
+                names,
+                serves=True,
+                calls=True,
+                field=field,
+                link="peer",
+            )
         )
     if cluster.links.client.mode == "Static":
         link, service = cluster.links.client, naming.client_service(cluster.name)
@@ -188,10 +205,10 @@ def pinned_in(bundle: str, key: str) -> str:
     return found if key == pinned_file(bundle, found) else ""
 
 
-def _authority(cluster: EtcdCluster, secret: str, link: str) -> CertificateSpec:
+def _authority(cluster: EtcdCluster, secret: str, link: LinkName) -> CertificateSpec:
     subject = f"{cluster.name}-{link}-ca"
     return CertificateSpec(
-        "authority", secret, AUTHORITY_FILES, subject=subject, seconds=AUTHORITY_SECONDS
+        "authority", secret, AUTHORITY_FILES, subject=subject, seconds=AUTHORITY_SECONDS, link=link
     )
 
 
@@ -205,6 +222,7 @@ def _peer(cluster: EtcdCluster) -> CertificateSpec:
         calls=True,
         signed_by=naming.peer_authority(cluster.name),
         subject=f"{cluster.name}-peer",
+        link="peer",
     )
 
 

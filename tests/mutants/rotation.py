@@ -65,7 +65,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        '    return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()\n',
+        '    return frozenset(said - {""}) if need.is_mounted else frozenset()\n',
         "    return frozenset()\n",
         "the file is taken away that a pod mounts, and it cannot come back",
     ),

@@ -113,7 +113,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        "                if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):\n",
+        "                if trusted.pods_with_tls(seen, need.link):\n",
         "                if False:\n",
         "a new authority cuts running members off from each other",
     ),

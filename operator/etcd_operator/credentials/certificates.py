@@ -151,7 +151,7 @@ class CertificateLook:
         """What cert-manager has made of each Certificate."""
         made = {}
         for need in map(as_issued, issued(cluster)):
-            link = cluster.links.of("peer" if need.role == "peer" else "client")
+            link = cluster.links.of(need.link)
             found = None
             if (raw := look.secrets.get(need.secret)) is not None:
                 found = self._certificate(cluster, need, raw, now)

@@ -90,7 +90,7 @@ def _pinned(
 ) -> dict[str, bytes]:
     """The bundle once more under its pinned name, for pods; only from the first rotation on."""
     rotated = len(trusted) > 1 or authorities.generation(authority) > 1
-    if not rotated or need.role not in ("peer", "server"):
+    if not rotated or not need.is_mounted:
         return {}
     return {pinned_file(need.files.authority, trust_of(map(authorities.digest, trusted))): bundle}
 

@@ -59,7 +59,7 @@ def _files(step: TakeCertificate, held: Held) -> dict[str, bytes] | None:
                 need.files.authority: bundle,
                 need.files.certificate: data[one.files.certificate],
                 need.files.key: data[one.files.key],
-                **({pinned: bundle} if need.role in ("peer", "server") else {}),
+                **({pinned: bundle} if need.is_mounted else {}),
             }
     return None
 

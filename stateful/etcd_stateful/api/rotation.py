@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful.api.reading import Problem, Reader
-from etcd_stateful.api.tls import RequestedLinks
+from etcd_stateful.api.tls import LinkName, RequestedLinks
 
 DEFAULT_OVERLAP: Final = 86400
 LONGEST_OVERLAP: Final = 30 * 86400
@@ -23,6 +23,9 @@ class Rotation:
     overlap: float = DEFAULT_OVERLAP
     """Seconds that clients have for each of two steps: to trust the new authority before members
     use its certificates, and to use one of its certificates before the old authority is dropped."""
+
+    def of(self, link: LinkName) -> int:
+        return self.peer if link == "peer" else self.client
 
 
 BY_AGE: Final = Rotation()

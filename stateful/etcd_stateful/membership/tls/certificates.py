@@ -135,7 +135,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
         found = seen.certificate(need.secret, need.role)
         if need.role == "authority":
             if found is None or found.problem:
-                if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):
+                if trusted.pods_with_tls(seen, need.link):
                     continue
                 return _issue(seen, need, found, why_issued(found))
         elif _why_lost(seen, _authority_of(seen, need)):
@@ -195,7 +195,7 @@ def _why_outdated(need: CertificateSpec, found: Certificate, authority: Certific
         return "another authority has signed it"
     if set(found.trusts) != set(authority.trusts):
         return "other authorities are to be trusted"
-    if need.role in _MOUNTED and rotation.is_pinned(authority) and not found.pinned:
+    if need.is_mounted and rotation.is_pinned(authority) and not found.pinned:
         return "the file that pods mount is missing"
     if need.role == "operator" and found.subject != need.subject:
         return f"its common name must be {need.subject}"
@@ -219,15 +219,15 @@ def _first_generation(seen: Observation, need: CertificateSpec) -> int:
     """The generation of an authority that has none before it in its Secret. It is not the first of
     its link if the template mounts a file that only a rotation introduces: such a file has to come
     with its certificates too."""
-    rotated = rotation.rendered(seen).of(rotation.link_of(seen, need))
-    return max(2 if rotated else 1, rotation.requested_generation(seen, need.secret))
+    rotated = rotation.rendered(seen).of(need.link)
+    return max(2 if rotated else 1, seen.cluster.rotation.of(need.link))
 
 
 def trusted_by_pods(seen: Observation, need: CertificateSpec) -> frozenset[str]:
     """The trust bundles that pods were started with, and that of the present template."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
-    said = {one.of("peer" if need.role == "peer" else "client") for one in every}
-    return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
+    said = {one.of(need.link) for one in every}
+    return frozenset(said - {""}) if need.is_mounted else frozenset()
 
 
 def no_client_certificate(seen: Observation) -> Step | None:
@@ -265,7 +265,7 @@ def _way_back(seen: Observation, above: CertificateSpec) -> str:
     found = seen.certificate(above.secret, above.role)
     if found and found.ends and not found.begins <= seen.read_at < found.ends:
         return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
-    shown = trusted.mounted(seen, rotation.link_of(seen, above))
+    shown = trusted.mounted(seen, above.link)
     if shown is None or shown.problem:  # no pod could restart to turn TLS off and on
         return f"Restore the Secret's content; or, if there is no copy, {way}"
     return (

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, get_args
 
 from etcd_stateful import certificates as needs
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import LinkName
-from etcd_stateful.certificates import CertificateSpec, Role, as_issued, trust_of
+from etcd_stateful.certificates import CertificateSpec, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.membership.observation import Observation, is_latched
@@ -49,8 +49,6 @@ means that a new authority costs only one restart."""
 LAST_SECONDS: Final = 2 * KUBELET_SECONDS
 """A certificate that expires within this time is replaced even if clients have not had all of their
 time yet: with an expired one nobody would be served."""
-
-_MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +146,11 @@ def under_way(seen: Observation) -> dict[LinkName, str]:
 
 
 def _links(seen: Observation) -> Iterator[_Link]:
-    leaves = _leaves(seen)
-    peers = tuple(leaf for leaf in leaves if leaf.need.role == "peer")
-    clients = tuple(leaf for leaf in leaves if leaf.need.role != "peer")
-    if peers and (issuer := seen.cluster.links.peer.issuer):
-        yield _without_outdated(seen, _Link("peer", issuer, peers))
-    if clients and (issuer := seen.cluster.links.client.issuer):
-        yield _without_outdated(seen, _Link("client", issuer, clients))
+    leaves, links = _leaves(seen), seen.cluster.links
+    for name in get_args(LinkName):
+        of_link = tuple(leaf for leaf in leaves if leaf.need.link == name)
+        if of_link and (issuer := links.of(name).issuer):
+            yield _without_outdated(seen, _Link(name, issuer, of_link))
 
 
 def _without_outdated(seen: Observation, link: _Link) -> _Link:
@@ -292,7 +288,7 @@ def _take(
         reason = f"was renewed by {link.issuer}"
     elif set(used.trusts) != trusts:
         reason = "gets other authorities beside it"
-    elif leaf.need.role in _MOUNTED and not used.pinned:
+    elif leaf.need.is_mounted and not used.pinned:
         reason = "gets the file that pods mount"
     elif not used.written:
         reason = "gets the time when it was written"

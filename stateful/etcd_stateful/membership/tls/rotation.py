@@ -52,10 +52,13 @@ both."""
 class _Link:
     """An authority, and what it has signed, but for a name that another owner's Secret has."""
 
-    name: LinkName
     need: CertificateSpec
     authority: Certificate
     leaves: tuple[Certificate | None, ...]
+
+    @property
+    def name(self) -> LinkName:
+        return self.need.link
 
 
 def with_trust(seen: Observation) -> Observation:
@@ -122,12 +125,6 @@ def under_way(seen: Observation) -> dict[LinkName, str]:
     return {link.name: words for link in _links(seen) if (words := _in_words(seen, link))}
 
 
-def requested_generation(seen: Observation, secret: str) -> int:
-    """The lowest generation that the spec asks for, for the authority in this Secret."""
-    asked = seen.cluster.rotation
-    return asked.peer if secret == naming.peer_authority(seen.cluster.name) else asked.client
-
-
 def is_pinned(authority: Certificate) -> bool:
     """Whether pods mount a bundle with a digest in its file name, as they do once an authority was
     rotated."""
@@ -144,12 +141,7 @@ def _links(seen: Observation) -> Iterator[_Link]:
             continue
         signed = [one for one in needs if one.signed_by == need.secret]
         leaves = tuple(seen.certificate(one.secret, one.role) for one in signed)
-        yield _Link(link_of(seen, need), need, found, leaves)
-
-
-def link_of(seen: Observation, above: CertificateSpec) -> LinkName:
-    """The link whose certificates this managed authority signs."""
-    return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
+        yield _Link(need, found, leaves)
 
 
 def is_at_rest(seen: Observation) -> bool:
@@ -210,7 +202,7 @@ def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
 
 
 def _following(seen: Observation, link: _Link) -> int:
-    return max(link.authority.generation + 1, requested_generation(seen, link.need.secret))
+    return max(link.authority.generation + 1, seen.cluster.rotation.of(link.name))
 
 
 def _rotate(link: _Link, kind: RotationStep, generation: int, reason: str) -> RotateAuthority:
@@ -221,7 +213,7 @@ def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
     """Why the link's authority has to be rotated; empty if it need not be, or already is."""
     if link.authority.stage or not _signs(link):
         return ""
-    asked = requested_generation(seen, link.need.secret)
+    asked = seen.cluster.rotation.of(link.name)
     if asked > link.authority.generation:
         return f"spec.TLS.rotation.{link.name} asks for generation {asked}"
     if _is_old(seen, link.authority):

@@ -19,7 +19,7 @@ from etcd_stateful.certificates import (
 )
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.tls import links
-from etcd_stateful.membership.tls.rotation import link_of, rendered
+from etcd_stateful.membership.tls.rotation import rendered
 from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.observed.pods import Pod
 
@@ -76,7 +76,7 @@ def is_trusted_by_all(
 def may_sign(seen: Observation, above: CertificateSpec, authority: Certificate) -> bool:
     """Whether running members would accept what this managed authority signs, and also the present
     certificates, until all members have the new ones."""
-    link = link_of(seen, above)
+    link = above.link
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
     leaves = [found for one in signed if (found := seen.certificate(one.secret, one.role))]
     sets = [authority.trusts, *(one.trusts for one in leaves)]

@@ -25,6 +25,7 @@ TESTS: Final = (
     "objects/test_*.py",
     "etcd/test_*.py",
     "test_job_exit.py",
+    "test_repeats.py",
     "test_timestamps.py",
     "recover/test_*.py",
     "restore/test_*.py",

@@ -21,6 +21,7 @@ from etcd_operator.etcd.accounts import Accounts
 from etcd_operator.etcd.api import Endpoint, Etcd, Identity, NoHandshake
 from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
+from etcd_operator.repeats import Repeats
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.observed.members import EtcdView, MemberStatus, is_full
@@ -122,8 +123,7 @@ class Network:
         self._etcd = etcd
         self._clock = clock
         self._accounts = accounts
-        self._warned_at: dict[str, float] = {}
-        """When each warning about a member of another cluster was logged."""
+        self._repeats = Repeats(AGAIN_SECONDS, clock)
 
     async def ask(
         self,
@@ -275,15 +275,8 @@ class Network:
         """Logs an error: a member of another cluster at a pod's address, or a failed handshake, as
         a warning now and then, all else at DEBUG: members often do not answer while pods start."""
         grave = isinstance(error, etcd_api.Stranger | NoHandshake)
-        news = grave and self._is_new(str(error))
+        news = grave and self._repeats.is_new(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
-
-    def _is_new(self, words: str) -> bool:
-        now = self._clock()
-        self._warned_at = {
-            one: at for one, at in self._warned_at.items() if now - at < AGAIN_SECONDS
-        }
-        return self._warned_at.setdefault(words, now) == now
 
 
 def _fraction_for(uid: str) -> float:

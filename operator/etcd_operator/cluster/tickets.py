@@ -12,9 +12,11 @@ import contextlib
 import logging
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
+from etcd_operator.repeats import Repeats
 from etcd_stateful import naming
 from etcd_stateful.start.ticket import (
     MAX_LINE,
@@ -66,7 +68,7 @@ class TcpStart:
     def __init__(self, port: int = naming.START_PORT) -> None:
         self._port = port
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._warned_at: dict[tuple[str, str], float] = {}
+        self._repeats = Repeats(AGAIN_SECONDS, time.monotonic)
 
     async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
         """Asks what this run of `start` found on its volume."""
@@ -115,12 +117,7 @@ class TcpStart:
         return await asyncio.open_connection(address, self._port, limit=MAX_LINE)
 
     def _warn(self, address: str, words: str) -> None:
-        now, said = asyncio.get_running_loop().time(), (address, words)
-        self._warned_at = {
-            one: at for one, at in self._warned_at.items() if now - at < AGAIN_SECONDS
-        }
-        if said not in self._warned_at:
-            self._warned_at[said] = now
+        if self._repeats.is_new((address, words)):
             log.warning("start did not prove itself: %s", words, extra={"address": address})
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from etcd_operator.kube.api import EVENTS, Conflict, Json, KubeError, Kubernetes, Rejected
+from etcd_operator.repeats import Repeats
 from etcd_operator.timestamps import rfc3339
 
 log = logging.getLogger(__name__)
@@ -43,15 +44,14 @@ class Events:
     ) -> None:
         self._kube = kube
         self._instance = instance
-        self._clock = clock
-        self._posted: dict[str, float] = {}
+        self._repeats = Repeats(REPEAT_SECONDS, clock)
 
     async def emit(self, about: Json, kind: Severity, reason: str, message: str) -> None:
         """Posts an Event about an object with apiVersion, kind and metadata. Never raises
         KubeError."""
         reference = reference_to(about)
         name = event_name(reference, kind, reason, message)
-        if not self._is_due(name):
+        if not self._repeats.is_new(name):
             return
         manifest = self._manifest(name, reference, kind, reason, message[:MAX_MESSAGE])
         try:
@@ -61,16 +61,6 @@ class Events:
             level = logging.INFO if isinstance(error, Rejected) else logging.WARNING
             what = f"{reference['kind']} {reference['name']}"
             log.log(level, "the event %s was not posted, about %s: %s", reason, what, error)
-
-    def _is_due(self, name: str) -> bool:
-        now = self._clock()
-        self._posted = {
-            known: at for known, at in self._posted.items() if now - at < REPEAT_SECONDS
-        }
-        if name in self._posted:
-            return False
-        self._posted[name] = now
-        return True
 
     async def _post(self, manifest: Json) -> None:
         try:

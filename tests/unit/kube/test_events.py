@@ -159,11 +159,3 @@ async def test_the_name_of_an_event_is_valid(kube, events):
 
     [name] = kube.events
     assert re.fullmatch(r"a\.[0-9a-f]{16}", name)
-
-
-async def test_old_events_are_forgotten(kube, events, now):
-    for number in range(50):
-        await events.emit(CLUSTER, "Normal", "Counted", str(number))
-        now[0] += 60
-
-    assert len(events._posted) <= REPEAT_SECONDS / 60 + 1

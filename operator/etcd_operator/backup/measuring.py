@@ -6,6 +6,7 @@ result.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from aetcd import rpc
@@ -46,29 +47,25 @@ async def measure(channel: Any, revision: int, seconds: float) -> Measured:
 
 async def hashed(channel: Any, revision: int, seconds: float) -> Hash | None:
     """The hash of the keys; None if the revision is compacted. Raises RpcError."""
-    request = rpc.HashKVRequest(revision=revision)
-    try:
-        hash_all = rpc.MaintenanceStub(channel).HashKV
-        reply = await asked(hash_all, request, seconds, "hashed its keys")
-    except rpc.RpcError as error:
-        if not _is_compacted(error):
-            raise
-        return None
-    return Hash(reply.compact_revision, reply.hash)
+    request, hash_all = rpc.HashKVRequest(revision=revision), rpc.MaintenanceStub(channel).HashKV
+    reply = await _unless_compacted(asked(hash_all, request, seconds, "hashed its keys"))
+    return None if reply is None else Hash(reply.compact_revision, reply.hash)
 
 
 async def _counted(channel: Any, revision: int, seconds: float) -> int | None:
     every = rpc.RangeRequest(
         key=b"\0", range_end=b"\0", revision=revision, count_only=True, serializable=True
     )
+    count = rpc.KVStub(channel).Range
+    reply = await _unless_compacted(asked(count, every, seconds, "counted its keys"))
+    return None if reply is None else int(reply.count)
+
+
+async def _unless_compacted(answer: Awaitable[Any]) -> Any:
+    """The answer; None if the revision that it is about is compacted. Raises RpcError."""
     try:
-        reply = await asked(rpc.KVStub(channel).Range, every, seconds, "counted its keys")
+        return await answer
     except rpc.RpcError as error:
-        if not _is_compacted(error):
-            raise
-        return None
-    return int(reply.count)
-
-
-def _is_compacted(error: Any) -> bool:
-    return error.code() == StatusCode.OUT_OF_RANGE and "compacted" in str(error.details())
+        if error.code() == StatusCode.OUT_OF_RANGE and "compacted" in str(error.details()):
+            return None
+        raise

@@ -32,6 +32,7 @@ from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
+from etcd_operator.objects import reading
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
@@ -152,7 +153,7 @@ class Backups:
             wanted=backup.delete_stored,
             running=await self._running(body, backup) if held else None,
             job=await self._jobs.find(backup, name) if held else None,
-            told=self._told_for(body) if fails else 0.0,
+            told=reading.since_update(body, "Complete", self._wall_clock()) if fails else 0.0,
         )
         if step is None:
             return None
@@ -162,12 +163,6 @@ class Backups:
                 await self._announce(body, step)
             return step.after
         return await self._do(body, backup, step)
-
-    def _told_for(self, body: Json) -> float:
-        """For how many seconds `Complete` has said what it says, or will by a clock that was ahead
-        when it was written: what is due after some time is not put off until then."""
-        since = seconds(_complete(body.get("status")).get("lastUpdateTime"))
-        return 0.0 if since is None else abs(self._wall_clock() - since)
 
     async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
         """The Job that may still store something: the one that the status names, or one created
@@ -210,7 +205,7 @@ class Backups:
             target=target_of(self._store, backup),
             claim=claim is not None,
             members=_is_members(claim),
-            told=self._told_for(body),
+            told=reading.since_update(body, "Complete", now),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:

@@ -255,10 +255,19 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
 
 
 def since_transition(body: Object, kind: str, now: float) -> float:
-    """Seconds since the last transition of a condition in the status, or until then, if a clock
-    that was ahead has dated it: what is due after some time is not put off until then. 0 if there
-    is none."""
-    then = seconds(stored_conditions.find(body.get("status"), kind).get("lastTransitionTime"))
+    """Seconds since the last transition of a condition in the status; 0 if there is none."""
+    return _since(body, kind, "lastTransitionTime", now)
+
+
+def since_update(body: Object, kind: str, now: float) -> float:
+    """The same for its last change, of whatever it says."""
+    return _since(body, kind, "lastUpdateTime", now)
+
+
+def _since(body: Object, kind: str, time: str, now: float) -> float:
+    """Also the seconds until then, if a clock that was ahead has written it: what is due after some
+    time is not put off until then."""
+    then = seconds(stored_conditions.find(body.get("status"), kind).get(time))
     return 0.0 if then is None else abs(now - then)
 
 

@@ -14,7 +14,7 @@ from etcd_stateful.api.access import DEFAULT_ACCESS, Access, read_access
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import EtcdOptions, read_options
 from etcd_stateful.api.pod import PodPolicy, ignored_in_pod, options_in_environment, read_pod
-from etcd_stateful.api.reading import Problem, Reader, spec_of
+from etcd_stateful.api.reading import Problem, Reader, RefusedObject, spec_of
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
@@ -54,22 +54,15 @@ _REPOSITORY: Final = re.compile(
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
 
-MOST_SHOWN: Final = 20
-"""How many problems the message of a refusal lists."""
-
 RefusalReason = Literal["InvalidSpec", "UnsupportedVersion"]
 
 
-class RefusedCluster(ValueError):
-    """An EtcdCluster whose spec is not accepted; `problems` names every field."""
+class RefusedCluster(RefusedObject):
+    """An EtcdCluster whose spec is not accepted."""
 
     def __init__(self, reason: RefusalReason, problems: tuple[Problem, ...]) -> None:
-        shown = [str(problem) for problem in problems[:MOST_SHOWN]]
-        if more := len(problems) - len(shown):
-            shown.append(f"and {more} more")
-        super().__init__("; ".join(shown))
+        super().__init__(problems)
         self.reason: RefusalReason = reason
-        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)

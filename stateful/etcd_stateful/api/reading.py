@@ -16,6 +16,9 @@ from etcd_stateful import naming
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
 
+MOST_SHOWN: Final = 20
+"""How many problems the message of a refusal lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -32,7 +35,10 @@ class RefusedObject(ValueError):
     """A custom resource whose spec is not accepted; `problems` names every field."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+        shown = [str(problem) for problem in problems[:MOST_SHOWN]]
+        if more := len(problems) - len(shown):
+            shown.append(f"and {more} more")
+        super().__init__("; ".join(shown))
         self.problems = problems
 
 

@@ -85,12 +85,12 @@ def _phase(outcome: Outcome) -> str:
 
 def _plan(outcome: Outcome) -> str:
     if outcome.refused:
-        return f"nothing until the spec is fixed: {outcome.refused}"[:1024]
+        return f"nothing until the spec is fixed: {outcome.refused}"[:LONGEST_MESSAGE]
     if outcome.failure:
         return f"retry: {outcome.failure}"[:LONGEST_MESSAGE]
     if isinstance(outcome.step, Hold):
         why, _, _ = outcome.step.message.partition(". ")
-        return f"nothing until a human acts ({outcome.step.reason}): {why}"[:1024]
+        return f"nothing until a human acts ({outcome.step.reason}): {why}"[:LONGEST_MESSAGE]
     return outcome.words or "nothing to do"
 
 

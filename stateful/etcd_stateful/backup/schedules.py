@@ -28,7 +28,7 @@ BUSY_SECONDS: Final = 2.0
 """How often to look while a backup is made or deleted: the operator's own writes cause no event."""
 
 PARTS: Final = 10
-"""The default jitter is this fraction of the time between two runs."""
+"""The default jitter is the time between two runs, divided by this."""
 
 LONGEST_UNSAID: Final = 300
 """Limit of the default jitter in seconds: enough to spread the load on a store and its network, and

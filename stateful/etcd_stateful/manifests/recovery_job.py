@@ -138,8 +138,8 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
 
 
 def _few_resources(cluster: EtcdCluster) -> Manifest:
-    """Small resources: it runs beside etcd, and both must fit on a node where a member did. None if
-    the spec sets none: then no quota of the namespace can require them either."""
+    """Small resources: it runs beside etcd, and both must fit on a node where a member did. Without
+    any in the spec it has none: no quota of the namespace can require them then."""
     if not cluster.pod.resources:
         return {}
     return {"resources": {"requests": dict(_LITTLE), "limits": dict(_LITTLE)}}

@@ -359,7 +359,7 @@ class Hold:
     reason: str
     message: str
     soon: bool = False
-    """As above: something else is awaited as well."""
+    """As in `Wait`: what may end soon is awaited as well."""
 
 
 @dataclass(frozen=True, slots=True)

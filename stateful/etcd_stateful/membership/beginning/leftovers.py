@@ -88,7 +88,7 @@ def claim_of_a_third_member(seen: Observation) -> Step | None:
 
 
 def surplus_pods(seen: Observation) -> Step | None:
-    """Waits for pods beyond the replicas. Until they have stopped, their claims stay (F5)."""
+    """Waits for pods beyond the replicas. Until they have stopped, their claims stay."""
     names = [pod.name for pod in seen.pods if pod.ordinal >= seen.replicas]
     return Wait(f"pods {', '.join(names)}, no longer needed, to stop") if names else None
 

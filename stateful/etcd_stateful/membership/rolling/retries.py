@@ -15,7 +15,7 @@ AT_ONCE_SECONDS: Final = 120.0
 """For this long there is no pause between retries: most failures happen once."""
 
 SHARE: Final = 8
-"""After that, the pause is this fraction of the time that the failure has lasted."""
+"""After that, the pause is the time that the failure has lasted, divided by this."""
 
 LONGEST: Final = 120.0
 """The longest pause, which is how long a fixed problem may still go unnoticed."""

@@ -116,8 +116,6 @@ def unreached(lines: set[Site]) -> list[str]:
 
 def why(place: str) -> str:
     """Why the model does not reach this place; empty if it should."""
-    if place in SHARED:
-        return ""
     entry = next((one for one in (*OTHER_FEATURES, *OUT_OF_REACH) if place.startswith(one)), "")
     return OTHER_FEATURES.get(entry) or (f"out of reach: {OUT_OF_REACH[entry][0]}" if entry else "")
 
@@ -130,7 +128,7 @@ def needless(lines: set[Site]) -> list[str]:
 def dead() -> list[str]:
     """Entries below that no place belongs to any more."""
     places = sites().values()
-    every = (*OTHER_FEATURES, *OUT_OF_REACH, *SHARED, *RARE)
+    every = (*OTHER_FEATURES, *OUT_OF_REACH, *RARE)
     return [one for one in every if not any(words.startswith(one) for words in places)]
 
 
@@ -166,9 +164,6 @@ OTHER_FEATURES: Final[dict[str, str]] = {
 }
 """Places of features that the model does not contain."""
 
-SHARED: Final = frozenset({"filling.delete_job: DeleteJob", "filling.wait_for_occupants: Wait"})
-"""Of these the places that a recovery has in common with restores. The model reaches them."""
-
 RARE: Final = (
     "bootstrap._begin: Hold SplitBrain",
     "blocked.cannot_form: Hold QuorumLost",
@@ -198,6 +193,15 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (
         "pods of others with the names of ours",
+        f"{_M}recovery_plan.py",
+    ),
+    "volume_jobs.name_taken": ("Jobs of others with the names of ours", f"{_M}recovery_plan.py"),
+    "volume_jobs.to_be_gone": (
+        "a Job that is deleted before its work is done",
+        f"{_M}recovery_disturbed.py",
+    ),
+    "volume_jobs.wait_for_old_claim": (
+        "a claim below the survivor's that something keeps",
         f"{_M}recovery_plan.py",
     ),
     "roll.unobserved_edit": (

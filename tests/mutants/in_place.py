@@ -146,7 +146,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    filling.delete_unneeded_job,\n",
+        "    volume_jobs.delete_unneeded_job,\n",
         "",
         "a restore's Job that comes late fills the claim of a member that was added since",
     ),

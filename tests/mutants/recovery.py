@@ -200,13 +200,13 @@ MUTANTS: Final = [
     # The Job.
     Mutant(
         _RECOVERY,
-        "    if step := filling.wait_for_occupants(seen):\n",
+        "    if step := volume_jobs.wait_for_occupants(seen):\n",
         "    if step := None:\n",
         "two Jobs' pods on one volume",
     ),
     Mutant(
-        _RECOVERY,
-        " or filling.wait_for_occupants(seen)",
+        "membership/epochs/volume_jobs.py",
+        " or wait_for_occupants(seen)",
         "",
         "the survivor starts beside a pod of the Job",
     ),

@@ -335,6 +335,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/members/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
     "membership/epochs/filling.py": (*_RESTORES, *_IN_PLACE),
+    "membership/epochs/volume_jobs.py": (*_RESTORES, *_IN_PLACE, "membership/test_recovery_*.py"),
     "membership/members/grow.py": (
         _GROW,
         "membership/test_claim_expansion.py",

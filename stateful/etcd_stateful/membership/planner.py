@@ -17,7 +17,7 @@ from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import awaited, blocked, children, roster, stalled
 from etcd_stateful.membership.beginning import attempts, bootstrap, leftovers, tickets
-from etcd_stateful.membership.epochs import filling, in_place, quorum, recovery, restore
+from etcd_stateful.membership.epochs import in_place, quorum, recovery, restore, volume_jobs
 from etcd_stateful.membership.members import (
     claim_expansion,
     grow,
@@ -275,7 +275,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     issued.take_next,
     certificates.of_members,
     # Leftovers of Jobs and removed members, before a new pod can use them.
-    filling.delete_unneeded_job,
+    volume_jobs.delete_unneeded_job,
     leftovers.delete_claims_of_removed,
     # The way back from a failed upgrade. Before the template is written, and before everything that
     # needs a quorum: the version may be the reason that there is none.

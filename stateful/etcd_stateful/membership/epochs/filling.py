@@ -6,7 +6,6 @@ A new cluster that starts from a backup uses it, and so does a restore in place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.quantity import same_quantity
@@ -17,18 +16,17 @@ from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap
-from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.epochs import volume_jobs
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
+from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Step, Wait
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.records.bootstrap import Bootstrap
-
-IF_OFF: Final = f"(if the node of one is off for good, {roster.GIVE_UP})"
-"""To be added to a wait for pods to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
+    """What a first volume is filled with, and for which cluster."""
+
     record: Bootstrap
     """The record of the cluster that will run on the volume, with its one first member."""
     store: Store
@@ -63,65 +61,21 @@ def fill_with_job(seen: Observation, claim: Claim, filling: Filling) -> Step | F
     if job is None:
         return _create(seen, claim, filling)
     if job.deleting:
-        return Wait(f"Job {job.name} to be gone", soon=True)
+        return volume_jobs.to_be_gone(job)
     return _why_useless(seen, claim, job, filling) or _of_job(job, filling)
-
-
-def delete_job(seen: Observation, why: str) -> Step | None:
-    """Deletes the Job, for the reason `why`; None once it is gone."""
-    job = seen.job
-    if job is None or job.stranger:
-        return None
-    if job.deleting:
-        return Wait(f"Job {job.name} to be gone", soon=True)
-    return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
-
-
-def wait_for_occupants(seen: Observation) -> Step | None:
-    """Waits until no other pod can use the volume. The Job controller sometimes creates a second
-    pod, and a deleted Job may be gone before its pods."""
-    if not seen.occupants:
-        return None
-    return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
 
 
 def wait_for_deleted_claim(seen: Observation, claim: Claim) -> Step:
     """Waits for the deleted claim that is to be filled. Kubernetes keeps it as long as there is a
     pod of the Job, even one that has ended, so the Job is deleted first."""
-    step = delete_job(seen, f"claim {claim.name}, which it is to fill, is being deleted")
-    return step or Wait(roster.to_be_gone(claim), soon=True)
-
-
-def wait_for_old_claim(claim: Claim, pod: str) -> Wait:
-    """Waits for a deleted claim of an ordinal below the pod's: if the StatefulSet controller cannot
-    create a pod, it creates none above it. Something may keep the claim for ever."""
-    return Wait(
-        f"claim {claim.name} to be gone: until then pod {pod} is not created (if the claim stays, "
-        "its finalizers say what keeps it)",
-        soon=True,
-    )
-
-
-def name_taken(job: Job) -> Hold:
-    return Hold(
-        "NameTaken",
-        f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it again "
-        "under another name",
-    )
-
-
-def delete_unneeded_job(seen: Observation) -> Step | None:
-    """Deletes a Job that nothing needs any more. A create request can be carried out long after it
-    was sent; the Job's pod then waits for a claim by name, and would fill any claim of that
-    name."""
-    asked = survivor.needs_lookup(seen)
-    return None if asked else delete_job(seen, "it was created too late, and nothing needs it")
+    words = f"claim {claim.name}, which it is to fill, is being deleted"
+    return volume_jobs.delete_job(seen, words) or Wait(roster.to_be_gone(claim), soon=True)
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
     """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
     if job.stranger:
-        return name_taken(job)
+        return volume_jobs.name_taken(job)
     made = job_hash(bootstrap.at_running_version(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
         return DeleteJob.of(job, f"Job {job.name} is recreated: the spec has been edited")
@@ -140,14 +94,14 @@ def _of_job(job: Job, filling: Filling) -> Step | Failed | None:
     if job.state == "complete":
         return None
     if job.state == "failed":
-        return Failed(f"Job {job.name} failed: {job.trouble or 'its pods say why'}{filling.whose}")
+        return Failed(f"{volume_jobs.why_failed(job)}{filling.whose}")
     where = filling.store.location(filling.store.key)
     doing = f"Job {job.name} to restore {where}{filling.whose}"
     return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
 
 
 def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
-    if step := wait_for_occupants(seen):
+    if step := volume_jobs.wait_for_occupants(seen):
         return step
     manifest = restore_job(
         bootstrap.at_running_version(seen),

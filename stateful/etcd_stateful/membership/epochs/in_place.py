@@ -24,7 +24,13 @@ from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import children, roster
 from etcd_stateful.membership.beginning import leftovers
-from etcd_stateful.membership.epochs import filling, in_place_request, quorum, survivor
+from etcd_stateful.membership.epochs import (
+    filling,
+    in_place_request,
+    quorum,
+    survivor,
+    volume_jobs,
+)
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
@@ -136,7 +142,7 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         words = f"claim {claim.name} is recorded for the restored cluster's first member"
         return RecordMember.of(claim, record, words)
     if in_place_request.is_filled(seen, taking):
-        return filling.delete_job(seen, "it has done its work") or _take_over(seen, taking)
+        return volume_jobs.delete_job(seen, "it has done its work") or _take_over(seen, taking)
     return _run(seen, restore, taking, claim)
 
 
@@ -173,7 +179,7 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         words = f"pods {names} to stop, before the restored cluster takes over"
-        return Wait(f"{words} {filling.IF_OFF}" if seen.occupants else words, soon=True)
+        return Wait(f"{words} {volume_jobs.IF_OFF}" if seen.occupants else words, soon=True)
     if step := _claim_in_the_way(seen, taking.ordinal):
         return step
     record = takeover.taken_over(recorded(seen), taking)
@@ -188,14 +194,14 @@ def _claim_in_the_way(seen: Observation, first: int) -> Wait | None:
     """Waits for a deleted claim below the first member's."""
     for claim in seen.claims:
         if claim.deleting and claim.ordinal < first and seen.pod(claim.ordinal) is None:
-            return filling.wait_for_old_claim(claim, naming.pod(seen.cluster.name, first))
+            return volume_jobs.wait_for_old_claim(claim, naming.pod(seen.cluster.name, first))
     return None
 
 
 def _call_off(seen: Observation, taking: Successor) -> Step:
     """Cancels the restore: deletes its Job, and its claim if that is recorded as the restore's."""
     recovers = recorded(seen).survivor  # then the Job is that of the recovery
-    if not recovers and (step := filling.delete_job(seen, "the restore in place is cancelled")):
+    if not recovers and (step := volume_jobs.delete_job(seen, "the restore in place is cancelled")):
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:

@@ -20,7 +20,7 @@ from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap
-from etcd_stateful.membership.epochs import filling, in_place, survivor
+from etcd_stateful.membership.epochs import in_place, survivor, volume_jobs
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import rollback, upgrade
@@ -125,7 +125,7 @@ def _restore_stopped(seen: Observation) -> Step | None:
     job = seen.job
     if job is None or job.name != naming.restore_job(seen.cluster.name):
         return None
-    return filling.delete_job(seen, "the recovery comes first")
+    return volume_jobs.delete_job(seen, "the recovery comes first")
 
 
 def _discard_restored(seen: Observation) -> Step | None:
@@ -139,7 +139,7 @@ def _strangers_stopped(seen: Observation) -> Step | None:
     if not others:
         return None
     return Wait(
-        f"pods {', '.join(others)} to stop, which are not of this StatefulSet {filling.IF_OFF}",
+        f"pods {', '.join(others)} to stop, which are not of this StatefulSet {volume_jobs.IF_OFF}",
         soon=True,
     )
 
@@ -196,13 +196,13 @@ def _run(seen: Observation, claim: Claim) -> Step:
     if job is None:
         return _create(seen, claim)
     if job.deleting:
-        return Wait(f"Job {job.name} to be gone", soon=True)
+        return volume_jobs.to_be_gone(job)
     if (useless := _why_useless(seen, job)) is not None:
         return useless
     if job.state == "complete":
         return _record(seen, claim)
     if job.state == "failed":
-        return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
+        return _failed(seen, volume_jobs.why_failed(job))
     return upgrade.replace_assumed_in_job(seen) or Wait(_doing(seen, job), soon=True)
 
 
@@ -228,7 +228,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
     record = recorded(seen)
     if job.stranger:
-        return filling.name_taken(job)
+        return volume_jobs.name_taken(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it belongs to an earlier recovery")
     edited = job.spec_hash != job_hash(bootstrap.at_running_version(seen))
@@ -239,7 +239,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
 
 
 def _create(seen: Observation, claim: Claim) -> Step:
-    if step := filling.wait_for_occupants(seen):
+    if step := volume_jobs.wait_for_occupants(seen):
         return step
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
@@ -263,7 +263,7 @@ def _record(seen: Observation, claim: Claim) -> Step:
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:
-    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
+    if step := volume_jobs.clear_up(seen):
         return step
     if step := _discard_others(seen, kept):
         return step
@@ -291,7 +291,7 @@ def _discard_others(seen: Observation, kept: Claim) -> Step | None:
             return DeleteClaim.of(claim, reason)
     for claim in old:
         if claim.ordinal < kept.ordinal:
-            return filling.wait_for_old_claim(claim, recorded(seen).survivor)
+            return volume_jobs.wait_for_old_claim(claim, recorded(seen).survivor)
     return None
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from etcd_stateful.api.source import Source, backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.beginning import bootstrap_source, leftovers
-from etcd_stateful.membership.epochs import filling, in_place_request
+from etcd_stateful.membership.epochs import filling, in_place_request, volume_jobs
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, recorded
@@ -88,7 +88,7 @@ def _run(seen: Observation, claim: Claim, source: Source) -> Step:
 
 
 def _clear_up(seen: Observation) -> Step:
-    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
+    if step := volume_jobs.clear_up(seen):
         return step
     record = records.restored(recorded(seen), seen.cluster.size)
     words = "the backup is restored; its first member runs, and others join it"

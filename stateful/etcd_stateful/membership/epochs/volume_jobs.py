@@ -1,0 +1,72 @@
+"""What a recovery and a restore have in common: the Job that works on a volume, and the wait until
+nothing else uses that volume."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.steps import DeleteJob, Hold, Step, Wait
+from etcd_stateful.observed.objects import Claim, Job
+
+IF_OFF: Final = f"(if the node of one is off for good, {roster.GIVE_UP})"
+"""To be added to a wait for pods to stop."""
+
+
+def delete_job(seen: Observation, why: str) -> Step | None:
+    """Deletes the Job, for the reason `why`; None once it is gone."""
+    job = seen.job
+    if job is None or job.stranger:
+        return None
+    if job.deleting:
+        return to_be_gone(job)
+    return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
+
+
+def clear_up(seen: Observation) -> Step | None:
+    """Deletes the Job, which has done its work, and waits for its pods; None once all are gone."""
+    return delete_job(seen, "it has done its work") or wait_for_occupants(seen)
+
+
+def delete_unneeded_job(seen: Observation) -> Step | None:
+    """Deletes a Job that nothing needs any more. A create request can be carried out long after it
+    was sent; the Job's pod then waits for a claim by name, and would work on any claim of that
+    name."""
+    asked = survivor.needs_lookup(seen)
+    return None if asked else delete_job(seen, "it was created too late, and nothing needs it")
+
+
+def to_be_gone(job: Job) -> Wait:
+    return Wait(f"Job {job.name} to be gone", soon=True)
+
+
+def name_taken(job: Job) -> Hold:
+    return Hold(
+        "NameTaken",
+        f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it again "
+        "under another name",
+    )
+
+
+def why_failed(job: Job) -> str:
+    return f"Job {job.name} failed: {job.trouble or 'its pods say why'}"
+
+
+def wait_for_occupants(seen: Observation) -> Step | None:
+    """Waits until no other pod can use the volume. The Job controller sometimes creates a second
+    pod, and a deleted Job may be gone before its pods."""
+    if not seen.occupants:
+        return None
+    return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
+
+
+def wait_for_old_claim(claim: Claim, pod: str) -> Wait:
+    """Waits for a deleted claim of an ordinal below the pod's: if the StatefulSet controller cannot
+    create a pod, it creates none above it. Something may keep the claim for ever."""
+    return Wait(
+        f"claim {claim.name} to be gone: until then pod {pod} is not created (if the claim stays, "
+        "its finalizers say what keeps it)",
+        soon=True,
+    )

@@ -151,7 +151,7 @@ MUTANTS: Final = [
         "a restore's Job that comes late fills the claim of a member that was added since",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/recovery.py",
+        "operator/etcd_operator/cluster/volume_jobs.py",
         "return await self._late(base)",
         "return base",
         "a restore's Job that comes late is not seen, whatever its pod waits for",

@@ -157,7 +157,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/cluster/defrag_backoff.py": _SPACE,
     "operator/etcd_operator/objects/jobs.py": _SPACE,
     "operator/etcd_operator/etcd/changes.py": ("etcd/test_changes.py", "cluster/test_apply.py"),
-    "operator/etcd_operator/cluster/recovery.py": ("manifests/test_recovery_job.py",),
+    "operator/etcd_operator/cluster/volume_jobs.py": ("manifests/test_recovery_job.py",),
     "operator/etcd_operator/backup/__main__.py": ("test_job_exit.py",),
     "operator/etcd_operator/backup/read_ahead.py": ("backup/test_stream.py",),
     "operator/etcd_operator/backup/channel.py": ("backup/test_measuring.py",),

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from etcd_operator.cluster import expansion, recovery
+from etcd_operator.cluster import expansion, volume_jobs
 from etcd_operator.cluster.tickets import NoAnswer, Start
 from etcd_operator.credentials import issuing, taking
 from etcd_operator.credentials.passwords import PasswordLook
@@ -147,7 +147,7 @@ class Applier:
         return await taking.take(self._kube, self._finder, cluster, step, self._wall_clock())
 
     async def _of_job(self, cluster: EtcdCluster, step: CreateJob | DeleteJob) -> StepResult:
-        return await recovery.apply(self._kube, cluster.namespace, step)
+        return await volume_jobs.apply(self._kube, cluster.namespace, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> StepResult:
         """Applies a child at the observed resourceVersion, or creates it if its name is free.

@@ -13,10 +13,10 @@ from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.labelling import Labels
 from etcd_operator.cluster.observe import Observer
 from etcd_operator.cluster.reconcile import Reconciler
-from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.report import Reporter
 from etcd_operator.cluster.sweep import Network
 from etcd_operator.cluster.tickets import Start, TcpStart
+from etcd_operator.cluster.volume_jobs import VolumeJobs
 from etcd_operator.credentials.certificates import CertificateLook
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.etcd.accounts import Accounts, GrpcAccounts
@@ -58,7 +58,7 @@ def make_reconciler(
         network=Network(start, etcd, accounts, clock),
         operator_image=settings.operator_image,
         operator=settings.operator_pods,
-        recoveries=Recoveries(kube, store, wall_clock, operator_image=settings.operator_image),
+        volume_jobs=VolumeJobs(kube, store, wall_clock, operator_image=settings.operator_image),
         certificates=certificates,
         passwords=passwords,
         expansion=Expansion(kube, clock),

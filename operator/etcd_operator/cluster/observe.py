@@ -25,8 +25,8 @@ from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.missing_pods import MissingPods
 from etcd_operator.cluster.put_off import Postponed
-from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
+from etcd_operator.cluster.volume_jobs import VolumeJobs
 from etcd_operator.credentials.certificates import CertificateLook
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.kube.api import (
@@ -103,7 +103,7 @@ class Observer:
         network: Network,
         operator_image: str,
         operator: OperatorPods | None,
-        recoveries: Recoveries,
+        volume_jobs: VolumeJobs,
         certificates: CertificateLook,
         passwords: PasswordLook,
         expansion: Expansion,
@@ -115,7 +115,7 @@ class Observer:
         self._network = network
         self._operator_image = operator_image
         self._operator = operator
-        self._recoveries = recoveries
+        self._volume_jobs = volume_jobs
         self._certificates = certificates
         self._passwords = passwords
         self._expansion = expansion
@@ -183,7 +183,7 @@ class Observer:
         base = await self._with_backup(base)
         base = await self._certificates.onto(base)
         base = await self._passwords.onto(base)
-        base = await self._recoveries.onto(base)
+        base = await self._volume_jobs.onto(base)
         base = await self._expansion.onto(base)
         base = self.postponed.onto(cluster.key, base)
         base = self._missing_pods.onto(cluster.key, base)

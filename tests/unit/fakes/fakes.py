@@ -635,7 +635,7 @@ class Nodes:
 
 
 class NoLook:
-    """Stands in for the part that looks at recoveries, certificates or passwords: adds nothing."""
+    """Stands in for the part that looks at volume Jobs, certificates or passwords: adds nothing."""
 
     async def onto(self, base: Observation) -> Observation:
         return base
@@ -655,7 +655,7 @@ class NoLook:
 
 def no_looks() -> dict[str, Any]:
     """The arguments of an Observer that only looks at objects, `start` and etcd."""
-    names = ("recoveries", "certificates", "passwords", "expansion")
+    names = ("volume_jobs", "certificates", "passwords", "expansion")
     return {name: NoLook() for name in names}
 
 

@@ -12,8 +12,8 @@ from fakes import FakeClock, FakeKube
 from recovery_world import lost
 from worlds import body
 
-from etcd_operator.cluster import recovery
-from etcd_operator.cluster.recovery import JOB_NAME, Recoveries
+from etcd_operator.cluster import volume_jobs
+from etcd_operator.cluster.volume_jobs import JOB_NAME, VolumeJobs
 from etcd_operator.kube.api import CLAIMS, JOBS, PODS, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_operator.start.journal import Journal
@@ -207,8 +207,8 @@ class TestWhatIsAsked:
             world.ask(1)
         seen = world.observe()
         assert kube.store is not None
-        recoveries = Recoveries(kube, kube.store, kube.clock, operator_image="operator:1")
-        return await recoveries.onto(replace(seen, occupants=(), job=None))
+        looked_up = VolumeJobs(kube, kube.store, kube.clock, operator_image="operator:1")
+        return await looked_up.onto(replace(seen, occupants=(), job=None))
 
     def made(self, kube: FakeKube, **status: Any) -> dict[str, Any]:
         cluster = parse_cluster(body(3))
@@ -572,10 +572,10 @@ class TestWhatIsDone:
         kube = FakeKube()
         step = CreateJob("c-recovery", job(), "why")
 
-        assert await recovery.apply(kube, "ns", step) == Done(
+        assert await volume_jobs.apply(kube, "ns", step) == Done(
             "created Job c-recovery", created=True
         )
-        assert isinstance(await recovery.apply(kube, "ns", step), Outdated)
+        assert isinstance(await volume_jobs.apply(kube, "ns", step), Outdated)
         assert kube.calls == {"create Job": 2}
 
     async def test_a_job_is_deleted_as_it_was_seen(self) -> None:
@@ -585,8 +585,8 @@ class TestWhatIsDone:
         seen = DeleteJob("c-recovery", metadata["uid"], metadata["resourceVersion"], "why")
 
         kube.put(JOBS, made | {"status": {"active": 1}})
-        assert isinstance(await recovery.apply(kube, "ns", seen), Outdated)
+        assert isinstance(await volume_jobs.apply(kube, "ns", seen), Outdated)
         now = kube.live(JOBS, "c-recovery", "ns")["metadata"]["resourceVersion"]
-        done = await recovery.apply(kube, "ns", replace(seen, resource_version=now))
+        done = await volume_jobs.apply(kube, "ns", replace(seen, resource_version=now))
         assert done == Done("deleted Job c-recovery")
         assert kube.find(JOBS, "c-recovery", "ns") is None

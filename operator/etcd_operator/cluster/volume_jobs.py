@@ -1,4 +1,4 @@
-"""The shell's part of a recovery or a restore: reads its Job, and finds pods that use the volumes.
+"""Reads the Job of a recovery or a restore, and finds the pods that use the volumes.
 
 There is no watch on Jobs. So the Job is read in every pass while a recovery or restore is under
 way, and otherwise only if the watch on pods shows a pod of such a Job. A pod counts as gone only
@@ -48,7 +48,7 @@ _LAST: Final = "finish"
 """The container with which the work of either Job ends."""
 
 
-class Recoveries:
+class VolumeJobs:
     """Reads the Jobs of recoveries and restores."""
 
     def __init__(

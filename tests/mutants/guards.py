@@ -14,17 +14,18 @@ _DISRUPTION_BUDGET = "manifests/disruption_budget.py"
 _DRIFT = "manifests/drift.py"
 _NETWORK_POLICY = "manifests/network_policy.py"
 _PLANNER = "membership/planner.py"
+_PUT_OFF = "membership/put_off.py"
 
 MUTANTS: Final = [
     # What may go on without which object.
     Mutant(
-        _CHILDREN,
+        _PUT_OFF,
         "            return _is_dispensable(seen, step)",
         "            return False",
         "a refused network policy keeps lost members from being replaced",
     ),
     Mutant(
-        _CHILDREN,
+        _PUT_OFF,
         "    return same and min(1, wanted) <= seen.replicas <= wanted",
         "    return same and 0 <= seen.replicas <= wanted",
         "a StatefulSet that was scaled to none is passed over",
@@ -36,7 +37,7 @@ MUTANTS: Final = [
         "each write of the StatefulSet is refused once the size of the volumes was edited",
     ),
     Mutant(
-        _CHILDREN,
+        _PUT_OFF,
         "for tell in (epoch_in, levels_in, trust_in))",
         "for tell in (levels_in, trust_in))",
         "pods of another epoch are made and counted on",

@@ -475,8 +475,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    if waits or children",
-        "    if children",
+        "    if waits or put_off",
+        "    if put_off",
         "TLS that is turned off takes along an option for the version to come",
     ),
     Mutant(

@@ -415,6 +415,15 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_restore_plan.py",
         *_IN_PLACE,
     ),
+    "membership/put_off.py": (
+        "membership/test_put_off.py",
+        _VERSION_FIRST,
+        "membership/test_rules.py",
+        "membership/test_birth.py",
+        "membership/test_certificates.py",
+        "cluster/test_stalled.py",
+        _UPGRADE,
+    ),
     "membership/rolling/roll.py": (
         _ROLL,
         _UPGRADE,

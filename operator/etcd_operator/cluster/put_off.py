@@ -8,9 +8,9 @@ from math import inf
 from typing import Final
 
 from etcd_operator.kube.api import Key
-from etcd_stateful.membership import children
-from etcd_stateful.membership.children import Postponable
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.put_off import Postponable
 from etcd_stateful.observed.put_off import PutOff
 
 RECENT_SECONDS: Final = 60.0
@@ -39,18 +39,18 @@ class Postponed:
     ) -> bool:
         """Puts a write off, because it failed or others have undone it several times. Returns
         whether this is news."""
-        mine, name = self._all.setdefault(key, {}), children.name_of(step)
+        mine, name = self._all.setdefault(key, {}), put_off.name_of(step)
         before = mine.get(name)
         known = before is not None and before.put_off.why == why and self._is_recent(before)
-        mine[name] = _Until(PutOff(children.made_by(step), why, undone), self._clock() + seconds)
+        mine[name] = _Until(PutOff(put_off.made_by(step), why, undone), self._clock() + seconds)
         return not known
 
     def knows(self, key: Key, step: Postponable) -> bool:
         """Whether the same write failed a moment ago."""
-        before = self._all.get(key, {}).get(children.name_of(step))
+        before = self._all.get(key, {}).get(put_off.name_of(step))
         if before is None or not self._is_recent(before):
             return False
-        return before.put_off.is_of(children.made_by(step))
+        return before.put_off.is_of(put_off.made_by(step))
 
     def _is_recent(self, one: _Until) -> bool:
         return self._clock() < one.due + RECENT_SECONDS

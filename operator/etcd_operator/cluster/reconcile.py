@@ -37,9 +37,9 @@ from etcd_operator.step_result import Declined, Done, Outdated, StepResult, Tick
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
-from etcd_stateful.membership.children import Postponable, may_wait
 from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.put_off import Postponable, may_wait
 from etcd_stateful.membership.steps import (
     Defragment,
     Hold,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import awaited, blocked, children, roster, stalled
+from etcd_stateful.membership import awaited, blocked, children, put_off, roster, stalled
 from etcd_stateful.membership.beginning import attempts, bootstrap, leftovers, tickets
 from etcd_stateful.membership.epochs import in_place, quorum, recovery, restore, volume_jobs
 from etcd_stateful.membership.members import (
@@ -59,7 +59,7 @@ PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 def decide(seen: Observation) -> Step:
     """The next step."""
     held = certificates.unusable(seen) if is_latched(seen) else None
-    template_waits = children.is_template_put_off(seen)
+    template_waits = put_off.holds_up_template(seen)
     if held is None or seen.cluster.paused:
         asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
         step = next((step for ask in asked if (step := ask(seen)) is not None), Settled())
@@ -153,7 +153,7 @@ def _is_held(seen: Observation, step: Step) -> bool:
     - It changes the template, but the version has to change first.
     - It would start pods whose user-provided certificates are unusable.
     """
-    if isinstance(step, ApplyChild) and children.is_put_off(seen, step):
+    if put_off.last_failure(seen, step):
         return True
     if not is_latched(seen):
         return False
@@ -208,7 +208,7 @@ def _tls_back(seen: Observation) -> Step | None:
     now, or is kept until the version has changed. If certificates are unusable, plaintext is a way
     out. So this is not one of `_Edits`, and does not wait for the version then."""
     waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
-    if waits or children.is_template_put_off(seen):
+    if waits or put_off.holds_up_template(seen):
         return None
     return tls_switch.towards_plaintext(seen)
 

@@ -9,19 +9,20 @@ A write to the StatefulSet makes it retry at once.
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import children
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, TouchStatefulSet
 
 
 def touch(seen: Observation) -> Step | None:
     """Touches the StatefulSet once pods have been missing for too long (`seen.stalled`)."""
-    if not seen.stalled or seen.stateful_set is None or not children.may_touch(seen):
+    if not seen.stalled or seen.stateful_set is None:
         return None
     metadata = seen.stateful_set["metadata"]
     name, pods = metadata["name"], ", ".join(missing(seen))
     reason = f"StatefulSet {name} is touched, so that its controller retries creating {pods}"
-    return TouchStatefulSet(name, metadata["uid"], reason)
+    step = TouchStatefulSet(name, metadata["uid"], reason)
+    return None if put_off.last_failure(seen, step) else step
 
 
 def missing(seen: Observation) -> tuple[str, ...]:

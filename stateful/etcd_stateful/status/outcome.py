@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import RefusedCluster
-from etcd_stateful.membership import children
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
@@ -83,7 +83,7 @@ class Outcome:
         """The writes that are retried later while everything else goes on; empty if there are
         none."""
         seen = self.observation
-        return children.in_words(seen) if seen and not self.refused else ""
+        return put_off.in_words(seen) if seen and not self.refused else ""
 
     @property
     def words(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from etcd_stateful.backup.restores import DONE, FAILED, HELD, WORKING
 from etcd_stateful.identity import to_hex
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.epochs import in_place, in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
@@ -43,8 +44,8 @@ def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
         case None | Settled():
             return WORKING, "the claims of the replaced cluster are being deleted"
         case write:
-            off = in_place.why_put_off(seen, write)
-            return WORKING, f"to be retried: {off}" if off else write.reason
+            failed = put_off.last_failure(seen, write)
+            return WORKING, f"to be retried: {failed.why}" if failed else write.reason
 
 
 def _told(uid: str, state: str, words: str) -> dict[str, Any]:

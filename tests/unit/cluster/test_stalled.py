@@ -15,7 +15,7 @@ from worlds import formed
 from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS, MissingPods
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
 from etcd_stateful import naming
-from etcd_stateful.membership import children
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberRemove, TouchStatefulSet
 from etcd_stateful.observed.put_off import PutOff
@@ -211,8 +211,8 @@ def test_a_refused_touch_kept_a_lost_member_from_being_replaced() -> None:
     seen = replace(seen, pods=others, stalled=True)
     touch = decide(seen)
     assert isinstance(touch, TouchStatefulSet)
-    assert children.may_wait(seen, touch)
+    assert put_off.may_wait(seen, touch)
 
-    off = {children.name_of(touch): PutOff(children.made_by(touch), "denied")}
+    off = {put_off.name_of(touch): PutOff(put_off.made_by(touch), "denied")}
 
     assert isinstance(decide(replace(seen, put_off=off)), MemberRemove)

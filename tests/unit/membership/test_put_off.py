@@ -16,7 +16,7 @@ from worlds import World, body, claim_gone, drive, formed, is_write, labels, unt
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import children
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rolling import version_first
@@ -67,10 +67,10 @@ class Refusals:
         if not self.refuses(step):
             self._apply(step)
             return
-        assert isinstance(step, children.Postponable)
-        if not children.may_wait(self.observe(), step):
+        assert isinstance(step, put_off.Postponable)
+        if not put_off.may_wait(self.observe(), step):
             raise Starved(step.reason)
-        name, made = children.name_of(step), children.made_by(step)
+        name, made = put_off.name_of(step), put_off.made_by(step)
         known = self._off.get(name)
         assert not (known and known.is_of(made)), "it was put off"
         self._off[name] = PutOff(made, self.why or f"{name[0]} is refused", undone=self.undoes)
@@ -140,7 +140,7 @@ def test_a_lost_member_is_still_replaced(kind: str, lose: Any) -> None:
     assert drive(world) == Settled()
 
     assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
-    assert children.in_words(refused.observe()) == f"{kind} is refused"
+    assert put_off.in_words(refused.observe()) == f"{kind} is refused"
 
 
 def test_a_refused_policy_does_not_keep_a_cluster_from_forming() -> None:
@@ -173,7 +173,7 @@ def test_a_job_before_which_no_pod_may_run_is_waited_for(begin: Any) -> None:
     while not isinstance(step := decide(world.observe()), CreateJob):
         world.apply(step) if is_write(step) else world.turn()
 
-    assert not children.may_wait(world.observe(), step)
+    assert not put_off.may_wait(world.observe(), step)
 
 
 @pytest.mark.parametrize("begin", [World, born, asked_for_a_recovery])
@@ -203,7 +203,7 @@ def test_beside_a_webhook_no_edit_ever_reached_the_pods(spec: Any) -> None:
     seen = world.observe()
     assert {pod.spec_hash for pod in seen.pods} == {version_first.spec_hash(seen.stateful_set)}
     assert not before & {pod.uid for pod in seen.pods}
-    assert children.in_words(seen)
+    assert put_off.in_words(seen)
 
 
 def test_no_pod_is_restarted_with_the_version_that_a_webhook_sets() -> None:
@@ -232,7 +232,7 @@ def test_a_claim_that_could_not_be_deleted_kept_a_lost_member_from_being_replace
     world = shrunk(5, 3)
     kept = Kept(world)
     assert drive(world) == Settled()
-    assert children.in_words(kept.observe()) == "no claim may be deleted; no claim may be deleted"
+    assert put_off.in_words(kept.observe()) == "no claim may be deleted; no claim may be deleted"
     world.history.clear()
 
     emptied(world, 1)
@@ -299,7 +299,7 @@ def test_a_pod_that_could_not_be_restarted_kept_a_lost_member_from_being_replace
     emptied(world, 3)
 
     assert drive(world) == Wait("pod c-1 to become ready")
-    assert children.in_words(guarded.observe()) == "no pod may be deleted"
+    assert put_off.in_words(guarded.observe()) == "no pod may be deleted"
     assert chain(world.history, 3)[-3:] == [one.format(3) for one in REJOINS][-3:]
 
 
@@ -360,8 +360,8 @@ def test_a_refused_deletion_of_a_pod_was_tried_again_at_once(begin: Any) -> None
     while not isinstance(step := decide(world.observe()), DeletePod):
         world.apply(step) if is_write(step) else world.turn()
     seen = world.observe()
-    assert children.may_wait(seen, step)
-    off = {children.name_of(step): PutOff(children.made_by(step), "no pod may be deleted")}
+    assert put_off.may_wait(seen, step)
+    off = {put_off.name_of(step): PutOff(put_off.made_by(step), "no pod may be deleted")}
 
     again = decide(replace(seen, put_off=off))
 
@@ -383,7 +383,7 @@ def test_a_pod_that_serves_since_its_restart_was_refused_is_waited_for() -> None
     world.edit(pod={"labels": {"a": "1"}})
     while not isinstance(step := decide(world.observe()), DeletePod):
         world.apply(step) if is_write(step) else world.turn()
-    off = {children.name_of(step): PutOff(children.made_by(step), "no pod may be deleted")}
+    off = {put_off.name_of(step): PutOff(put_off.made_by(step), "no pod may be deleted")}
 
     again = decide(replace(world.observe(), put_off=off))
 
@@ -446,6 +446,17 @@ def test_a_template_that_members_depend_on_is_waited_for(alter: Any) -> None:
         drive(world)
 
 
+def test_a_write_that_was_put_off_is_tried_again_once_members_depend_on_it() -> None:
+    world = formed(3)
+    Refusals(world, STATEFUL_SET)
+    edited(world, STATEFUL_SET)
+    assert drive(world) == Settled()
+
+    _none(world.alter(STATEFUL_SET, "c"))
+
+    assert labels([decide(world.observe())]) == ["StatefulSet c"]
+
+
 def test_another_edit_of_the_same_object_is_tried_at_once() -> None:
     world = formed(3)
     refused = Refusals(world, STATEFUL_SET)
@@ -457,7 +468,7 @@ def test_another_edit_of_the_same_object_is_tried_at_once() -> None:
 
     assert labels([decide(world.observe())]) == ["StatefulSet c"]
     assert drive(world) == Settled()
-    assert not children.in_words(world.observe())
+    assert not put_off.in_words(world.observe())
 
 
 @pytest.mark.parametrize("spec", [{"version": "3.6.13"}, {"pod": {"labels": {"a": "1"}}}])
@@ -542,11 +553,11 @@ def test_a_secret_that_is_lost_meanwhile_is_recreated() -> None:
     edited(world, POLICY)
     drive(world)
     world.lose_secret()
-    assert children.in_words(refused.observe()) == ""
+    assert put_off.in_words(refused.observe()) == ""
 
     assert drive(world) == Settled()
 
-    assert children.in_words(refused.observe()) == "NetworkPolicy is refused"
+    assert put_off.in_words(refused.observe()) == "NetworkPolicy is refused"
 
 
 @pytest.mark.parametrize("kind", [POLICY, BUDGET])
@@ -675,8 +686,8 @@ def test_only_the_record_of_a_pod_that_waits_for_its_ticket_may_wait() -> None:
     world = World(body(3))
     step = until(world, "record data-c-0")
 
-    assert children.may_wait(world.observe(), step)
-    assert not children.may_wait(formed(3).observe(), step)
+    assert put_off.may_wait(world.observe(), step)
+    assert not put_off.may_wait(formed(3).observe(), step)
 
 
 @pytest.mark.parametrize("kind", [RecordMember, DeleteClaim])
@@ -690,11 +701,11 @@ def test_a_claim_of_a_restore_that_cannot_be_written_held_up_everything_else(kin
         world.restore = None
         step = until(world, "delete data-c-3")
     seen = world.observe()
-    off = {children.name_of(step): PutOff(children.made_by(step), "a policy refuses it")}
+    off = {put_off.name_of(step): PutOff(put_off.made_by(step), "a policy refuses it")}
     alone = replace(seen, etcd=None, statuses={})
 
-    assert children.may_wait(seen, step)
+    assert put_off.may_wait(seen, step)
     assert not is_write(decide(replace(seen, put_off=off)))
-    assert "a policy refuses it" in children.in_words(replace(seen, put_off=off))
-    assert not children.may_wait(alone, step), "it may be the way out"
-    assert not children.may_wait(replace(seen, secret=None), step)
+    assert "a policy refuses it" in put_off.in_words(replace(seen, put_off=off))
+    assert not put_off.may_wait(alone, step), "it may be the way out"
+    assert not put_off.may_wait(replace(seen, secret=None), step)

@@ -15,7 +15,7 @@ from world_etcd import Conflict, Data
 from world_switch import OFF, SwitchWorld
 
 from etcd_stateful import naming
-from etcd_stateful.membership import children
+from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, PushTicket, Step
 from etcd_stateful.observed.objects import Job
@@ -85,7 +85,7 @@ class DayWorld(SwitchWorld, InPlaceWorld):
     def apply(self, step: Step) -> None:
         if isinstance(step, ApplyChild) and step.kind in self.refused:
             why = f"{step.kind} is refused"
-            self._put_off[children.name_of(step)] = PutOff(step.manifest, why)
+            self._put_off[put_off.name_of(step)] = PutOff(step.manifest, why)
             raise Conflict(why)
         super().apply(step)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import children, roster
+from etcd_stateful.membership import put_off, roster
 from etcd_stateful.membership.beginning import ledger
 from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -42,16 +42,11 @@ def hand_out(seen: Observation) -> Step | None:
         forgets = kept != recorded(seen)
         return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     due = [step for pod in waiting if (step := _ticket(seen, pod))]
-    steps = [step for step in due if not _has_failed(seen, step)]
+    # A pod may just have refused its ticket, for instance because its volume cannot be written, or
+    # the API server the record. That must keep neither other pods from theirs, nor anything else.
+    steps = [step for step in due if not put_off.last_failure(seen, step)]
     # All claims first: once etcd runs in one pod, every pass takes longer, as it queries that etcd.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
-
-
-def _has_failed(seen: Observation, step: Step) -> bool:
-    """Whether the pod has just refused this ticket, for instance because its volume cannot be
-    written, or the API server the record. That must not keep other pods from their tickets, nor the
-    cluster from anything else."""
-    return isinstance(step, RecordMember | PushTicket) and children.is_put_off(seen, step)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:

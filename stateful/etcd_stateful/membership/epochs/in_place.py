@@ -22,7 +22,7 @@ from etcd_stateful.api.source import backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import children, roster
+from etcd_stateful.membership import put_off, roster
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.epochs import (
     filling,
@@ -34,8 +34,6 @@ from etcd_stateful.membership.epochs import (
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
-    ApplyChild,
-    CreateJob,
     DeleteClaim,
     Hold,
     RecordMember,
@@ -56,14 +54,8 @@ def advance(seen: Observation) -> Step | None:
     else until the pods are stopped."""
     step = next_step(seen)
     waits = isinstance(step, Wait) and not in_place_request.halted(seen)
-    return None if isinstance(step, Hold) or waits or why_put_off(seen, step) else step
-
-
-def why_put_off(seen: Observation, step: Step | None) -> str:
-    """Why the claim or the Job could not be written just now; empty if it is tried."""
-    if not isinstance(step, ApplyChild | CreateJob | RecordMember | DeleteClaim):
-        return ""
-    return seen.put_off[children.name_of(step)].why if children.is_put_off(seen, step) else ""
+    failed = put_off.last_failure(seen, step)
+    return None if isinstance(step, Hold) or waits or failed else step
 
 
 def without_quorum(seen: Observation) -> Step | None:

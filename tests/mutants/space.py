@@ -48,7 +48,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "if _is_rested(seen, seat, full=full)",
+        "if _is_rested(seen, seat)",
         "",
         "a member whose disk is full is defragmented in vain without a pause",
     ),
@@ -168,7 +168,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "return full and used <= (1 - WASTED_WHEN_FULL) * before",
+        "return seen.is_full and used <= (1 - WASTED_WHEN_FULL) * before",
         "return False",
         "what is compacted after a first defragmentation is given back ten minutes later",
     ),

@@ -60,7 +60,7 @@ def reclaim(seen: Observation) -> Step | None:
         return None
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
         return step
-    return _defragment(seen, seat, full=seen.is_full)
+    return _defragment(seen, seat)
 
 
 def reclaim_for_writes(seen: Observation) -> Step | None:
@@ -96,7 +96,7 @@ def _next(seen: Observation) -> Seat | None:
         return None
     if not full and len(voters) < roll.SPARING:
         return None
-    rested = [seat for seat in voters if _is_rested(seen, seat, full=full)]
+    rested = [seat for seat in voters if _is_rested(seen, seat)]
     worth = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
     due = [seat for seat in worth if not _is_cramped(seen, seat)]
     if due and not full and certificates.unusable(seen):
@@ -104,12 +104,12 @@ def _next(seen: Observation) -> Seat | None:
     return min(due, key=lambda one: (one.leads, one.ordinal), default=None)
 
 
-def _is_rested(seen: Observation, seat: Seat, *, full: bool) -> bool:
+def _is_rested(seen: Observation, seat: Seat) -> bool:
     before = seen.defragmented.get(seat.name)
     if before is None:
         return True
     used = seat.status.db_size_in_use if seat.status else before
-    return full and used <= (1 - WASTED_WHEN_FULL) * before
+    return seen.is_full and used <= (1 - WASTED_WHEN_FULL) * before
 
 
 def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
@@ -133,11 +133,11 @@ def _is_cramped(seen: Observation, seat: Seat) -> bool:
     return volume is not None and 0 < volume < needed
 
 
-def _defragment(seen: Observation, seat: Seat, *, full: bool) -> Step | None:
+def _defragment(seen: Observation, seat: Seat) -> Step | None:
     member = changes.voter(seen, seat)
     if member is None or seat.status is None:
         return None
-    why = "as etcd refuses writes (NOSPACE):" if full else "so that its file shrinks:"
+    why = "as etcd refuses writes (NOSPACE):" if seen.is_full else "so that its file shrinks:"
     words = f"{seat.name} is defragmented, {why} much of it is free"
     return Defragment(member, seat.name, seat.status.db_size_in_use, words)
 

@@ -15,10 +15,18 @@ from typing import Final, TypeVar
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.endpoints import deadline, endpoints, list_order
 from etcd_operator.cluster.tickets import Start
-from etcd_operator.etcd import api as etcd_api
 from etcd_operator.etcd import auth_look, corruption, recounting
 from etcd_operator.etcd.accounts import Accounts
-from etcd_operator.etcd.api import Endpoint, Etcd, Identity, NoHandshake
+from etcd_operator.etcd.api import (
+    Denied,
+    Endpoint,
+    Etcd,
+    Identity,
+    NoAnswer,
+    NoHandshake,
+    Refused,
+    Stranger,
+)
 from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_operator.repeats import Repeats
@@ -182,16 +190,21 @@ class Network:
     ) -> Sweep:
         """The round as far as etcd is asked."""
         places = endpoints(base, identity)
-        asked = (self._status(at, deadline(base, ordinal)) for ordinal, at in places.items())
-        said = dict(zip(places, await asyncio.gather(*asked), strict=True))
+        asked = (self._etcd.status(at, deadline(base, ordinal)) for ordinal, at in places.items())
+        answers = await asyncio.gather(*(self._said(one) for one in asked))
+        said = dict(zip(places, answers, strict=True))
         statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
-        strangers = {one: other for one, other in said.items() if isinstance(other, int)}
-        closed = {one: str(why) for one, why in said.items() if isinstance(why, NoHandshake)}
-        denied = next((words for words in said.values() if isinstance(words, str)), "")
-        calls = len(places)
+        sweep = Sweep(
+            statuses,
+            _strangers(said),
+            calls=len(places),
+            denied=next((str(why) for why in answers if isinstance(why, Denied)), ""),
+            no_handshakes={n: str(why) for n, why in said.items() if isinstance(why, NoHandshake)},
+            known=last.known,
+        )
         for ordinal in list_order(statuses)[:LIST_TRIES]:
-            calls += 1
-            view = await self._member_list(places[ordinal])
+            view = await self._said(self._etcd.member_list(places[ordinal]))
+            sweep = replace(sweep, calls=sweep.calls + 1)
             if isinstance(view, EtcdView):
                 rouse = _has_silent_learner(view, places, statuses)
                 found = await self._suspicion(
@@ -200,21 +213,18 @@ class Network:
                 if recounting.is_due(base, found.alarms):
                     statuses = await recounting.recounted(self._etcd, places, statuses)
                 looked = await self._look(base, places[ordinal], passwords, last.known)
-                calls += found.calls + (auth_look.CALLS if looked else 0)
-                return Sweep(
-                    statuses,
-                    strangers,
-                    view,
-                    found,
-                    calls,
-                    no_handshakes=closed,
+                return replace(
+                    sweep,
+                    statuses=statuses,
+                    etcd=view,
+                    suspicion=found,
+                    calls=sweep.calls + found.calls + (auth_look.CALLS if looked else 0),
                     looked=looked,
                     known=looked or last.known,
                 )
-            denied = denied or (view if isinstance(view, str) else "")
-        return Sweep(
-            statuses, strangers, calls=calls, denied=denied, no_handshakes=closed, known=last.known
-        )
+            if isinstance(view, Denied):
+                sweep = replace(sweep, denied=sweep.denied or str(view))
+        return sweep
 
     async def _look(
         self,
@@ -245,36 +255,17 @@ class Network:
             self._etcd, places[voter], places, statuses, last=last, now=now
         )
 
-    async def _status(
-        self, at: Endpoint, seconds: float
-    ) -> MemberStatus | str | int | NoHandshake | None:
-        """The member's status; a string is etcd's message that it denies access, a number is the
-        ID of another cluster, and None is no answer."""
-        return await self._said(self._etcd.status(at, seconds))
-
-    async def _member_list(self, at: Endpoint) -> EtcdView | str | int | NoHandshake | None:
-        return await self._said(self._etcd.member_list(at))
-
-    async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | NoHandshake | None:
+    async def _said(self, asked: Awaitable[Reply]) -> Reply | NoAnswer | Refused:
         try:
             return await asked
-        except etcd_api.Stranger as error:
-            self._log(error)
-            return error.cluster_id
-        except etcd_api.Denied as error:
-            self._log(error)
-            return str(error)
-        except NoHandshake as error:
+        except (NoAnswer, Refused) as error:
             self._log(error)
             return error
-        except (etcd_api.NoAnswer, etcd_api.Refused) as error:
-            self._log(error)
-            return None
 
     def _log(self, error: Exception) -> None:
         """Logs an error: a member of another cluster at a pod's address, or a failed handshake, as
         a warning now and then, all else at DEBUG: members often do not answer while pods start."""
-        grave = isinstance(error, etcd_api.Stranger | NoHandshake)
+        grave = isinstance(error, Stranger | NoHandshake)
         news = grave and self._repeats.is_new(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
@@ -287,6 +278,12 @@ def _fraction_for(uid: str) -> float:
     """
     digest = hashlib.sha256(uid.encode()).digest()
     return int.from_bytes(digest[:4]) / 2**32
+
+
+def _strangers(said: Mapping[int, object]) -> dict[int, int]:
+    """By ordinal: the ID of the other cluster whose member answered there."""
+    others = ((n, why.cluster_id) for n, why in said.items() if isinstance(why, Stranger))
+    return {n: cluster for n, cluster in others if cluster is not None}
 
 
 def _of_listed(view: EtcdView, statuses: Mapping[int, MemberStatus]) -> Mapping[int, MemberStatus]:

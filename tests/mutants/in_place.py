@@ -158,7 +158,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        'return spec["replicas"] != 0 and has != to_be',
+        'return step.manifest["spec"]["replicas"] != 0 and has != to_be',
         "return has != to_be",
         "pods are not stopped for what has been restored, as a version waits for them",
     ),

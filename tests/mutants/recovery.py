@@ -50,7 +50,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        "return min(most, least_of(dict(seen.disruption_budget or {})) or most)",
+        "return min(most, least_of(seen.disruption_budget or {}) or most)",
         "return most",
         "pods that have yet to join make a serving member a minority",
     ),

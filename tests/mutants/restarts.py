@@ -367,8 +367,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _APPLY,
-        '        if (live is not None) != ("resourceVersion" in _metadata(manifest)):\n',
-        '        if live is not None and "resourceVersion" not in _metadata(manifest):\n',
+        '        if (live is not None) != ("resourceVersion" in manifest["metadata"]):\n',
+        '        if live is not None and "resourceVersion" not in manifest["metadata"]:\n',
         "a StatefulSet that is gone is made anew with the replicas of an old view (I5)",
     ),
     Mutant(

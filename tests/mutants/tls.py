@@ -161,8 +161,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        "            return not 0 < spec[",
-        "            return not 0 <= spec[",
+        "            return not 0 < manifest[",
+        "            return not 0 <= manifest[",
         "a recovery stops every pod before the certificates are mended",
     ),
     Mutant(

@@ -165,11 +165,11 @@ class Applier:
         if live is not None and reading.foreign(cluster, step.kind, live):
             return Outdated(f"{step.kind} {step.name} now belongs to another owner")
         manifest = dict(step.manifest)
-        if (live is not None) != ("resourceVersion" in _metadata(manifest)):
+        if (live is not None) != ("resourceVersion" in manifest["metadata"]):
             now = "already exists" if live else "is already gone"
             return Outdated(f"{step.kind} {step.name} {now}")
         if live is not None:
-            metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
+            metadata = {**manifest["metadata"], "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
             if patch := correction(live, manifest):
                 patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
@@ -298,8 +298,3 @@ def _why_withheld(step: PushTicket, pod: Pod | None, secret: Json) -> str:
     if ticket.state != "adopt" and issued != ticket.challenge:
         return f"the ledger does not know the ticket of pod {step.pod}"
     return ""
-
-
-def _metadata(manifest: Json) -> Json:
-    metadata: Json = manifest["metadata"]
-    return metadata

@@ -9,7 +9,7 @@ four members makes many writes of one kind, but none of them twice.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from etcd_stateful.membership.steps import ApplyChild, MemberAddLearner, Write
 
@@ -54,7 +54,6 @@ def _signature(step: Write | str) -> str:
 
 def _content(step: ApplyChild) -> int:
     """A hash of the manifest without the resourceVersion that it is applied to."""
-    manifest: dict[str, Any] = {**step.manifest}
-    metadata = dict(manifest.get("metadata") or {})
+    metadata = dict(step.manifest["metadata"])
     metadata.pop("resourceVersion", None)
-    return hash(json.dumps({**manifest, "metadata": metadata}, sort_keys=True))
+    return hash(json.dumps({**step.manifest, "metadata": metadata}, sort_keys=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from etcd_operator.kube.events import Severity
 from etcd_stateful import naming
@@ -163,8 +163,7 @@ def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> StepEven
 
 def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
     """A budget that follows the number of members was changed, not put back."""
-    wanted: dict[str, Any] = {**step.manifest}
-    before, now = least_of(dict(live)), least_of(wanted)
+    before, now = least_of(live), least_of(step.manifest)
     if before in (None, now):
         return _put_back(step)
     words = f"minAvailable of {step.name} goes from {before} to {now}, a quorum of the members"
@@ -173,11 +172,10 @@ def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
 
 def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> StepEvent:
     """A StatefulSet that follows the cluster's size or spec was changed, not put back."""
-    wanted: dict[str, Any] = {**step.manifest}
-    replicas = wanted["spec"]["replicas"]
+    replicas = step.manifest["spec"]["replicas"]
     if replicas != seen.replicas:
         return "Normal", "Resized", f"replicas of {step.name} go from {seen.replicas} to {replicas}"
-    if version_first.spec_hash(wanted) != version_first.spec_hash(live):
+    if version_first.spec_hash(step.manifest) != version_first.spec_hash(live):
         return "Normal", "TemplateChanged", f"pods of {step.name} are recreated: {step.reason}"
     return _put_back(step)
 

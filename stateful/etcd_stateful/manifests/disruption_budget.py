@@ -3,6 +3,9 @@ drain."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.common import Manifest, metadata
@@ -27,7 +30,7 @@ def disruption_budget(cluster: EtcdCluster, *, least: int) -> Manifest:
     }
 
 
-def least_of(live: Manifest) -> int | None:
+def least_of(live: Mapping[str, Any]) -> int | None:
     """`minAvailable` of a live budget; None if it is not a number of pods."""
     found = (live.get("spec") or {}).get("minAvailable")
     return found if isinstance(found, int) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
@@ -169,9 +169,8 @@ def _is_held(seen: Observation, step: Step) -> bool:
 def _is_edited(seen: Observation, step: ApplyChild) -> bool:
     """Whether the step changes the template that pods are created from. With zero replicas none
     are created, so the step does not have to wait for the version."""
-    spec: Any = step.manifest["spec"]
     has, to_be = version_first.spec_hash(seen.stateful_set), version_first.spec_hash(step.manifest)
-    return spec["replicas"] != 0 and has != to_be
+    return step.manifest["spec"]["replicas"] != 0 and has != to_be
 
 
 def _asked_of_issuer(seen: Observation) -> Step | None:

@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import CertificateSpec
+from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep.accounts import Change
 from etcd_stateful.observed.members import Alarm
@@ -28,7 +29,7 @@ class ApplyChild:
 
     kind: str
     name: str
-    manifest: dict[str, object]
+    manifest: Manifest
     reason: str
     final: bool = False
     """It creates a StatefulSet, lowers its replicas (I5), changes its version (I9), or lowers the
@@ -226,7 +227,7 @@ class CreateJob:
     """Create the Job of a recovery or a restore. Never changes an existing Job."""
 
     name: str
-    manifest: dict[str, object]
+    manifest: Manifest
     reason: str
 
 

@@ -355,7 +355,7 @@ class TestUndone:
 
 
 class TestRateLimit:
-    STEP = ApplyChild("Service", "a", {"spec": {"x": 1}}, "differs at x")
+    STEP = ApplyChild("Service", "a", {"metadata": {}, "spec": {"x": 1}}, "differs at x")
 
     def repeated(self, *steps, times=5):
         rate_limit = RateLimit()
@@ -393,7 +393,8 @@ class TestRateLimit:
         """Replicas that go down from 7 to 1 within a second are six writes of one field."""
         rate_limit = RateLimit()
         for replicas in range(7, 0, -1):
-            step = ApplyChild("StatefulSet", "a", {"spec": {"replicas": replicas}}, "size is 1")
+            manifest = {"metadata": {}, "spec": {"replicas": replicas}}
+            step = ApplyChild("StatefulSet", "a", manifest, "size is 1")
             assert rate_limit.pause(step, 0.0) == 0.0
             rate_limit.happened(step, 0.0)
 

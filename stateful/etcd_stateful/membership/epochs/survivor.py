@@ -136,7 +136,7 @@ def _least_quorum(seen: Observation) -> int:
     """How many members are a quorum, without a list: by the record, or fewer by the budget, which
     does not count ordinals that have yet to join."""
     most = roster.quorum(recorded(seen).ordinals)
-    return min(most, least_of(dict(seen.disruption_budget or {})) or most)
+    return min(most, least_of(seen.disruption_budget or {}) or most)
 
 
 def candidates(seen: Observation) -> list[Seat]:

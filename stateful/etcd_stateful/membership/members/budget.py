@@ -35,12 +35,12 @@ def max_members(seen: Observation) -> int:
 
 def _live(seen: Observation) -> int | None:
     """`minAvailable` of the live budget; None if there is none."""
-    return least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
+    return least_of(seen.disruption_budget) if seen.disruption_budget else None
 
 
 def allows_more_evictions(live: Live, wanted: Manifest) -> bool:
     """Whether the wanted budget allows more evictions than the live one."""
-    before = least_of(dict(live))
+    before = least_of(live)
     return before is None or wanted["spec"]["minAvailable"] < before
 
 

@@ -96,8 +96,7 @@ def starts_pods(seen: Observation, step: Step) -> bool:
     """Whether the step starts or stops pods, or changes the version, so that pods would restart."""
     match step:
         case ApplyChild(kind="StatefulSet", manifest=manifest):
-            spec: dict[str, int] = manifest["spec"]  # type: ignore[assignment]
-            return not 0 < spec["replicas"] <= seen.replicas
+            return not 0 < manifest["spec"]["replicas"] <= seen.replicas
         case WriteBootstrap(final=final, record=record):
             return final and not _turns_back(seen, record.links)
         case _:

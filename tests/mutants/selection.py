@@ -215,6 +215,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/cluster.py": ("api/test_[!h]*.py", _ROLL),
     "api/tls.py": ("api/test_refused.py", *_TLS),
     "certificates.py": _TLS,
+    "membership/upkeep/accounts.py": _AUTH,
     "membership/upkeep/authentication.py": _AUTH,
     "operator/etcd_operator/etcd/auth_look.py": _AUTH,
     "operator/etcd_operator/etcd/client.py": (

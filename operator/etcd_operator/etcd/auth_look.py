@@ -18,7 +18,7 @@ from etcd_operator.etcd.accounts import Accounts, Tried
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep import authentication
-from etcd_stateful.membership.upkeep.accounts import AuthView
+from etcd_stateful.membership.upkeep.accounts import AuthView, is_carried_out
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ async def _look(
         return await _with_tries(accounts, at, last, passwords)
     view = await _view(accounts, at, status.enabled, names)
     auth, users = base.cluster.auth, tuple[str, ...]()
-    if auth is not None and status.enabled and authentication.is_carried_out(auth, view, passwords):
+    if auth is not None and status.enabled and is_carried_out(auth, view, passwords):
         users = tuple(user.name for user in auth.users if user.name in passwords)
     return await _with_tries(accounts, at, AuthLook(view, of, users), passwords)
 

@@ -27,6 +27,7 @@ from etcd_stateful.membership.upkeep.accounts import (
     GrantRole,
     RevokePermission,
     SetPassword,
+    is_carried_out,
 )
 from etcd_stateful.observed.certificates import Certificate, Certificates
 from etcd_stateful.records import takeover
@@ -74,7 +75,7 @@ class AuthWorld(World):
             # Every user may list the members, but do no more (seen on 3.5 to 3.7).
             return replace(seen, auth=None)
         view = self.accounts.view()
-        if auth and view.enabled and authentication.is_carried_out(auth, view, self.secrets):
+        if auth and view.enabled and is_carried_out(auth, view, self.secrets):
             tried = {user.name for user in auth.users} & self.secrets.keys()
             view = self.accounts.view({name: self.secrets[name] for name in tried})
         return replace(seen, auth=view)

@@ -1,11 +1,11 @@
-"""etcd's users and roles as they are, and the changes that can be asked for."""
+"""etcd's users and roles as they are, and the changes that bring them to what is declared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from etcd_stateful.api.auth import Permission
+from etcd_stateful.api.auth import ROOT, Auth, Permission, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +91,60 @@ class Disable:
 OfUser = AddUser | SetPassword | DeleteUser | GrantRole | RevokeRole
 OfRole = AddRole | DeleteRole | GrantPermission | RevokePermission
 Change = OfUser | OfRole | Enable | Disable
+
+
+def is_arranged(auth: Auth, view: AuthView) -> bool:
+    """Whether all declared users, roles and permissions exist; passwords aside."""
+    return next(_differences(auth, view), None) is None
+
+
+def is_carried_out(auth: Auth, view: AuthView, usable: Container[str]) -> bool:
+    """Whether all of them exist, but for users that cannot be created yet.
+
+    Args:
+        usable: users whose password can be used.
+    """
+    return next(possible_changes(auth, view, usable), None) is None
+
+
+def possible_changes(
+    auth: Auth, view: AuthView, usable: Container[str]
+) -> Iterator[tuple[Change, str]]:
+    """The changes that are needed, but for users whose password cannot be used: without one they
+    are not created."""
+    for change, words in _differences(auth, view):
+        if isinstance(change, AddUser) and change.user not in usable:
+            continue
+        if isinstance(change, GrantRole) and change.user not in view.users:
+            continue
+        yield change, words
+
+
+def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
+    """All changes that are needed, each with its reason. Grants come before revocations, so that
+    nobody loses access that is only expressed differently: in etcd a permission replaces another on
+    the same keys."""
+    for role in auth.roles:
+        if role.name not in view.roles:
+            yield AddRole(role.name), f"role {role.name} is declared"
+            continue
+        has = view.roles[role.name]
+        for one in sorted(role.permissions - has, key=lambda one: (one.key, one.range_end)):
+            yield GrantPermission(role.name, one), f"role {role.name} is given {one}"
+        for one in sorted(has - role.permissions, key=lambda one: (one.key, one.range_end)):
+            words = f"role {role.name} loses {one}, which is not declared"
+            yield RevokePermission(role.name, one), words
+    for user in auth.users:
+        yield from _differences_of(user, view)
+
+
+def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
+    if user.name not in view.users:
+        yield AddUser(user.name), f"user {user.name} is declared"
+    has = view.users.get(user.name, frozenset())
+    for role in sorted(user.roles - has):
+        yield GrantRole(user.name, role), f"user {user.name} is given the role {role}"
+    for role in sorted(has - user.roles):
+        if user.name != ROOT:
+            words = f"user {user.name} loses the role {role}, which is not declared"
+            yield RevokeRole(user.name, role), words

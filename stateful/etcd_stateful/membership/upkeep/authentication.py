@@ -15,11 +15,10 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful.api.auth import ROOT, Auth, User
+from etcd_stateful.api.auth import ROOT, Auth
 from etcd_stateful.api.tls import Level
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.membership.members import changes
@@ -27,19 +26,16 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.membership.tls import links
 from etcd_stateful.membership.upkeep.accounts import (
-    AddRole,
-    AddUser,
     AuthView,
     Change,
     DeleteRole,
     DeleteUser,
     Disable,
     Enable,
-    GrantPermission,
-    GrantRole,
-    RevokePermission,
-    RevokeRole,
     SetPassword,
+    is_arranged,
+    is_carried_out,
+    possible_changes,
 )
 from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 
@@ -68,20 +64,6 @@ def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:
     users = {*made.users, *(user.name for user in declared.users)}
     roles = {*made.roles, *(role.name for role in declared.roles)}
     return frozenset(users), frozenset(roles)
-
-
-def is_arranged(auth: Auth, view: AuthView) -> bool:
-    """Whether all declared users, roles and permissions exist; passwords aside."""
-    return next(_differences(auth, view), None) is None
-
-
-def is_carried_out(auth: Auth, view: AuthView, usable: Container[str]) -> bool:
-    """The same, but for users that cannot be created yet.
-
-    Args:
-        usable: users whose password can be used.
-    """
-    return next(_possible(auth, view, usable), None) is None
 
 
 def denied(seen: Observation) -> Hold | None:
@@ -278,47 +260,8 @@ def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
 
 
 def _apply(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    found = next(_possible(auth, view, _usable(seen)), None)
+    found = next(possible_changes(auth, view, _usable(seen)), None)
     return _ask(seen, *found) if found else None
-
-
-def _possible(auth: Auth, view: AuthView, usable: Container[str]) -> Iterator[tuple[Change, str]]:
-    """The changes that need no password which cannot be used."""
-    for change, words in _differences(auth, view):
-        if isinstance(change, AddUser) and change.user not in usable:
-            continue
-        if isinstance(change, GrantRole) and change.user not in view.users:
-            continue
-        yield change, words
-
-
-def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
-    """The changes that are needed. Grants come before revocations, so that nobody loses access that
-    is only expressed differently. In etcd a permission replaces another on the same keys."""
-    for role in auth.roles:
-        if role.name not in view.roles:
-            yield AddRole(role.name), f"role {role.name} is declared"
-            continue
-        has = view.roles[role.name]
-        for one in sorted(role.permissions - has, key=lambda one: (one.key, one.range_end)):
-            yield GrantPermission(role.name, one), f"role {role.name} is given {one}"
-        for one in sorted(has - role.permissions, key=lambda one: (one.key, one.range_end)):
-            words = f"role {role.name} loses {one}, which is not declared"
-            yield RevokePermission(role.name, one), words
-    for user in auth.users:
-        yield from _differences_of(user, view)
-
-
-def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
-    if user.name not in view.users:
-        yield AddUser(user.name), f"user {user.name} is declared"
-    has = view.users.get(user.name, frozenset())
-    for role in sorted(user.roles - has):
-        yield GrantRole(user.name, role), f"user {user.name} is given the role {role}"
-    for role in sorted(has - user.roles):
-        if user.name != ROOT:
-            words = f"user {user.name} loses the role {role}, which is not declared"
-            yield RevokeRole(user.name, role), words
 
 
 def _turn_on(seen: Observation, auth: Auth, view: AuthView) -> Step | None:

@@ -13,20 +13,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
-from etcd_operator.credentials.pem import (
-    CERTIFICATE,
-    CERTIFICATES,
-    blocks,
-    certificates,
-    private_key,
-)
+from etcd_operator.credentials.pem import CERTIFICATE, CERTIFICATES, certificates, etcd_needs
+from etcd_operator.credentials.private_keys import check_key
 from etcd_operator.credentials.signers import (
     Unusable,
     check_bundle,
@@ -54,18 +47,10 @@ from etcd_stateful.observed.certificates import Stage
 MANY_NAMES = 3
 """How many of the missing names a message lists."""
 
-SMALLEST_RSA = 1024
-LARGEST_RSA = 4096
-KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} to {LARGEST_RSA} bits"
-SERVERS = "take ECDSA P-256 or P-384, or RSA"
-
-# A check runs in the event loop and would hold up every cluster. So anything that could take long
-# is refused before: signatures are compared for each certificate of a chain with each authority,
-# and of an RSA key the primes are tested, which takes a minute at 20,000 bits.
+# Signatures are compared for each certificate of a chain with each authority, in the event loop,
+# where that holds up every cluster.
 MOST_INTERMEDIATES = 10
 MOST_AUTHORITIES = 200
-LONGEST_KEY = 16 * 1024
-"""Bytes of a private key in PEM form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +138,7 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
             raise Unusable(f"{key} is missing")
     leaf, *chain = _certificates(need.files.certificate, data, CERTIFICATE)
     check_signature(need.files.certificate, leaf)
-    _check_key(need, data, leaf)
+    check_key(need, data, leaf)
     authorities = _certificates(need.files.authority, data)
     _check_number(need.files.certificate, "intermediates", chain, MOST_INTERMEDIATES)
     _check_number(need.files.authority, "authorities", authorities, MOST_AUTHORITIES)
@@ -194,7 +179,7 @@ def _with_rotation(need: CertificateSpec, data: Mapping[str, bytes], found: Exam
     if stage == "overlap":
         following = replace(need, files=SUCCESSOR_FILES)
         successor, *_ = _certificates(SUCCESSOR_FILES.certificate, data)
-        _check_key(following, data, successor)
+        check_key(following, data, successor)
         check_signer(SUCCESSOR_FILES.certificate, successor, 0)
         found = replace(found, successor=(_validity(SUCCESSOR_FILES.certificate, successor),))
     if PREDECESSOR_FILE in data:
@@ -236,82 +221,12 @@ def _certificates(
     except KeyError as error:
         raise Unusable(f"{key} is missing") from error
     except ValueError as error:
-        raise Unusable(f"{key} is not a certificate in PEM form{_hint(data[key])}") from error
-
-
-def _hint(pem: bytes) -> str:
-    """For a file that OpenSSL may read all the same."""
-    if b"-----BEGIN " in pem and not any(blocks(pem)):
-        return ": etcd needs each BEGIN and END on a line of its own"
-    return ": etcd needs BEGIN CERTIFICATE" if b"-----BEGIN X509 CERTIFICATE" in pem else ""
+        raise Unusable(f"{key} is not a certificate in PEM form{etcd_needs(data[key])}") from error
 
 
 def _check_number(key: str, what: str, found: Sequence[object], most: int) -> None:
     if len(found) > most:
         raise Unusable(f"{key} holds {len(found)} {what}; at most {most} are accepted")
-
-
-def _check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
-    name = need.files.key
-    try:
-        _check_size(name, data[name])
-        key = serialization.load_pem_private_key(private_key(data[name]), password=None)
-    except Unusable:
-        raise
-    except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
-        # Not chained: the parser's message may quote its input.
-        hint = _hint(data[name])
-        words = f"is not a private key in PEM form without a password{hint}"
-        raise Unusable(f"{name} {words}") from None
-    if _public(key.public_key()) != _public(leaf.public_key()):
-        raise Unusable(f"{name} is not the key of {need.files.certificate}")
-    if not _is_of_a_kind_for_tls(key):
-        raise Unusable(f"{name} is of a kind that etcd cannot use; take {KINDS}")
-    if need.role == "server" and not _is_of_a_kind_for_grpc(key):
-        raise Unusable(f"{name} is of a kind with which the operator could not connect; {SERVERS}")
-
-
-def _check_size(name: str, pem: bytes) -> None:
-    """Raises Unusable for a key that would take long to load, and ValueError and others for none.
-
-    The first look at a key does not test its primes. Nothing is done with it but to read numbers.
-    """
-    if len(pem) > LONGEST_KEY:
-        raise Unusable(f"{name} has {len(pem)} bytes; at most {LONGEST_KEY} are accepted")
-    key = serialization.load_pem_private_key(
-        private_key(pem), password=None, unsafe_skip_rsa_key_validation=True
-    )
-    if not isinstance(key, rsa.RSAPrivateKey):
-        return
-    if key.key_size > LARGEST_RSA:
-        raise Unusable(f"{name} is an RSA key of {key.key_size} bits; take {KINDS}")
-    numbers = key.private_numbers()
-    if numbers.p * numbers.q != numbers.public_numbers.n:
-        raise ValueError("its primes are of another key")
-
-
-def _is_of_a_kind_for_tls(key: object) -> bool:
-    """Whether Go's TLS, and so etcd, can use certificates with such a key."""
-    match key:
-        case ec.EllipticCurvePrivateKey():
-            return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1)
-        case rsa.RSAPrivateKey():
-            return key.key_size >= SMALLEST_RSA
-        case _:
-            return isinstance(key, ed25519.Ed25519PrivateKey)
-
-
-def _is_of_a_kind_for_grpc(key: object) -> bool:
-    """Whether gRPC's TLS connects to a server with such a key: it offers no other kinds."""
-    if isinstance(key, ec.EllipticCurvePrivateKey):
-        return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
-    return isinstance(key, rsa.RSAPrivateKey)
-
-
-def _public(key: object) -> bytes:
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    encoded: bytes = key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
-    return encoded
 
 
 def _check_usages(need: CertificateSpec, name: str, certificate: x509.Certificate) -> None:

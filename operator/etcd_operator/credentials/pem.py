@@ -50,3 +50,10 @@ def private_key(pem: bytes) -> bytes:
     """The block with the private key; empty if there is none."""
     of_keys = (block for label, block in blocks(pem) if label.endswith(b"PRIVATE KEY"))
     return next(of_keys, b"")
+
+
+def etcd_needs(pem: bytes) -> str:
+    """What etcd needs in the file, which OpenSSL may read as it is; empty if that is not known."""
+    if b"-----BEGIN " in pem and not any(blocks(pem)):
+        return ": etcd needs each BEGIN and END on a line of its own"
+    return ": etcd needs BEGIN CERTIFICATE" if b"-----BEGIN X509 CERTIFICATE" in pem else ""

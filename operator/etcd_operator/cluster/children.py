@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from etcd_operator.kube.api import (
     DISRUPTION_BUDGETS,
@@ -13,17 +12,15 @@ from etcd_operator.kube.api import (
     SERVICES,
     STATEFUL_SETS,
     Json,
-    Resource,
 )
-from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.finder import Finder, Name
 from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.observed.objects import Foreign
 
 
-@dataclass(frozen=True, slots=True)
-class Children:
+class Children(NamedTuple):
     """The objects as the API server has them; None for each that does not exist."""
 
     stateful_set: Json | None
@@ -34,17 +31,22 @@ class Children:
     network_policy: Json | None
 
 
+def _names(cluster: EtcdCluster) -> tuple[Name, ...]:
+    """In the order of `Children`."""
+    where, name = cluster.namespace, cluster.name
+    return (
+        (STATEFUL_SETS, where, name),
+        (SERVICES, where, naming.headless_service(name)),
+        (SERVICES, where, naming.client_service(name)),
+        (SECRETS, where, naming.start_secret(name)),
+        (DISRUPTION_BUDGETS, where, naming.disruption_budget(name)),
+        (NETWORK_POLICIES, where, naming.network_policy(name)),
+    )
+
+
 def known_children(finder: Finder, cluster: EtcdCluster) -> Children:
     """The objects in the store, without any request."""
-    where = cluster.namespace
-    return Children(
-        finder.known(STATEFUL_SETS, where, cluster.name),
-        finder.known(SERVICES, where, naming.headless_service(cluster.name)),
-        finder.known(SERVICES, where, naming.client_service(cluster.name)),
-        finder.known(SECRETS, where, naming.start_secret(cluster.name)),
-        finder.known(DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name)),
-        finder.known(NETWORK_POLICIES, where, naming.network_policy(cluster.name)),
-    )
+    return Children(*(finder.known(*name) for name in _names(cluster)))
 
 
 async def find_children(finder: Finder, cluster: EtcdCluster, *, policy: bool) -> Children:
@@ -56,63 +58,35 @@ async def find_children(finder: Finder, cluster: EtcdCluster, *, policy: bool) -
     Args:
         policy: whether the cluster should have a network policy.
     """
-    where = cluster.namespace
-    names = (
-        (STATEFUL_SETS, cluster.name),
-        (SERVICES, naming.headless_service(cluster.name)),
-        (SECRETS, naming.start_secret(cluster.name)),
+    of_set, of_headless, of_client, of_secret, of_budget, of_policy = _names(cluster)
+    stateful_set, headless, secret, network_policy = await asyncio.gather(
+        finder.find(*of_set),
+        finder.find(*of_headless),
+        finder.find(*of_secret),
+        _find_policy(finder, of_policy, policy),
     )
-    (stateful_set, headless, secret), network_policy = await asyncio.gather(
-        find_all(finder, where, names), _find_policy(finder, cluster, policy)
-    )
-    service = (SERVICES, where, naming.client_service(cluster.name))
-    disruptions = (DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name))
     if secret is not None and _is_latched(secret):
         client, budget = await asyncio.gather(
-            finder.find(*service), finder.find_if_allowed(*disruptions)
+            finder.find(*of_client), finder.find_if_allowed(*of_budget)
         )
     else:
-        client, budget = finder.known(*service), finder.known(*disruptions)
+        client, budget = finder.known(*of_client), finder.known(*of_budget)
     return Children(stateful_set, headless, client, secret, budget, network_policy)
 
 
-async def _find_policy(finder: Finder, cluster: EtcdCluster, wanted: bool) -> Json | None:
-    if not wanted:
-        return None
-    name = naming.network_policy(cluster.name)
-    return await finder.find_if_allowed(NETWORK_POLICIES, cluster.namespace, name)
-
-
-async def find_all(
-    finder: Finder, namespace: str, names: Iterable[tuple[Resource, str]]
-) -> list[Json | None]:
-    """Finds all objects concurrently, and returns them in the order of `names`; raises
-    KubeError."""
-    return await asyncio.gather(
-        *(finder.find(resource, namespace, name) for resource, name in names)
-    )
+async def _find_policy(finder: Finder, name: Name, wanted: bool) -> Json | None:
+    return await finder.find_if_allowed(*name) if wanted else None
 
 
 def sort_out(cluster: EtcdCluster, children: Children) -> tuple[Children, tuple[Foreign, ...]]:
     """Separates this cluster's objects from those of another owner under the same names (I10)."""
+    own: list[Json | None] = []
     foreign: list[Foreign] = []
-
-    def own(kind: str, raw: Json | None) -> Json | None:
-        other = reading.foreign(cluster, kind, raw) if raw is not None else None
-        if other is None:
-            return raw
-        foreign.append(other)
-        return None
-
-    kept = Children(
-        own("StatefulSet", children.stateful_set),
-        own("Service", children.headless_service),
-        own("Service", children.client_service),
-        own("Secret", children.secret),
-        own("PodDisruptionBudget", children.disruption_budget),
-        own("NetworkPolicy", children.network_policy),
-    )
-    return kept, tuple(foreign)
+    for (resource, _, _), raw in zip(_names(cluster), children, strict=True):
+        other = reading.foreign(cluster, resource.kind, raw) if raw is not None else None
+        own.append(None if other else raw)
+        foreign += [other] if other else []
+    return Children(*own), tuple(foreign)
 
 
 def _is_latched(secret: Json) -> bool:

@@ -14,13 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from etcd_operator.cluster.children import (
-    Children,
-    find_all,
-    find_children,
-    known_children,
-    sort_out,
-)
+from etcd_operator.cluster.children import Children, find_children, known_children, sort_out
 from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.missing_pods import MissingPods
@@ -231,8 +225,9 @@ class Observer:
             return known
         seen = {one["metadata"]["name"] for one in known}
         names = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
-        missing = [(CLAIMS, name) for name in names if name not in seen]
-        found = await find_all(self._finder, cluster.namespace, missing)
+        missing = (name for name in names if name not in seen)
+        finding = (self._finder.find(CLAIMS, cluster.namespace, name) for name in missing)
+        found = await asyncio.gather(*finding)
         return known + [one for one in found if one]
 
     def _ordinals(self, cluster: EtcdCluster) -> list[int]:

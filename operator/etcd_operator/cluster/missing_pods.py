@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from etcd_operator.kube.api import Key
+from etcd_operator.kube.api import PODS, Key
+from etcd_operator.kube.finder import Finder
 from etcd_operator.metadata import annotations_of
+from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.membership import stalled
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Foreign
 
 FIRST_SECONDS: Final = 0.25
 """The first wait. A controller that is not backing off recreates a pod within milliseconds."""
@@ -32,16 +36,19 @@ class _Stall:
 
     wait: float
     due: float
+    namesakes: tuple[Foreign, ...] = ()
+    """Looked up after each touch."""
 
 
 class MissingPods:
     """The missing pods of each cluster. If this memory is lost, the first wait starts again."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, finder: Finder, clock: Callable[[], float]) -> None:
+        self._finder = finder
         self._clock = clock
         self._stalls: dict[Key, _Stall] = {}
 
-    def onto(self, key: Key, base: Observation) -> Observation:
+    async def onto(self, key: Key, base: Observation) -> Observation:
         """The observation, with `stalled` set once the StatefulSet should be touched."""
         names = stalled.missing(base)
         if not names:
@@ -53,11 +60,24 @@ class MissingPods:
         if stall is None or known.keys() != since.keys():
             stall = _Stall(since, _touched(base), FIRST_SECONDS, now + FIRST_SECONDS)
         elif stall.touched != _touched(base):
-            wait = min(stall.wait * PACE, LAST_SECONDS)
-            stall = _Stall(since, _touched(base), wait, now + wait)
+            wait, found = min(stall.wait * PACE, LAST_SECONDS), await self._namesakes(base, names)
+            stall = _Stall(since, _touched(base), wait, now + wait, found)
         self._stalls[key] = stall
-        missing = {name: now - at for name, at in since.items()}
-        return replace(base, stalled=now >= stall.due, missing=missing)
+        return replace(
+            base,
+            stalled=now >= stall.due,
+            missing={name: now - at for name, at in since.items()},
+            namesakes=stall.namesakes,
+        )
+
+    async def _namesakes(self, base: Observation, names: Iterable[str]) -> tuple[Foreign, ...]:
+        """Other pods of these names. One without our labels is not watched."""
+        cluster, live = base.cluster, base.stateful_set
+        found = await asyncio.gather(
+            *(self._finder.find(PODS, cluster.namespace, name) for name in names)
+        )
+        others = (one for one in found if one and not reading.is_own_pod(cluster.name, one, live))
+        return tuple(filter(None, (reading.foreign(cluster, "Pod", one) for one in others)))
 
     def next(self, key: Key) -> float:
         """Seconds until the StatefulSet may have to be touched; infinite if no pod is missing."""

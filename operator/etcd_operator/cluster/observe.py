@@ -36,7 +36,6 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
-from etcd_operator.metadata import labels_of
 from etcd_operator.objects import jobs, reading
 from etcd_operator.timestamps import created
 from etcd_stateful import naming
@@ -115,7 +114,7 @@ class Observer:
         self._expansion = expansion
         self._wall_clock = wall_clock
         self._clock = clock
-        self._missing_pods = MissingPods(clock)
+        self._missing_pods = MissingPods(finder, clock)
         self.defrag_backoff = DefragBackoff(clock)
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
@@ -180,7 +179,7 @@ class Observer:
         base = await self._volume_jobs.onto(base)
         base = await self._expansion.onto(base)
         base = self.postponed.onto(cluster.key, base)
-        base = self._missing_pods.onto(cluster.key, base)
+        base = await self._missing_pods.onto(cluster.key, base)
         base = self.defrag_backoff.onto(cluster.key, base)
         secret = children.secret if base.secret else None
         return base, reading.start_key(secret) if secret else None
@@ -306,11 +305,12 @@ class Observer:
     def _pods(
         self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]
     ) -> tuple[Pod, ...]:
-        now = self._wall_clock()
+        now, name = self._wall_clock(), cluster.name
+        known = self._store.of_cluster(PODS, cluster.namespace, name)
+        own = (raw for raw in known if reading.is_own_pod(name, raw, stateful_set))
         pods = (
-            reading.pod(cluster, raw, claims.get(naming.claim_of(name)), now)
-            for raw in self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-            if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
+            reading.pod(cluster, raw, claims.get(naming.claim_of(raw["metadata"]["name"])), now)
+            for raw in own
         )
         found = sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal)
         return self._with_grace(cluster.key, found)
@@ -339,12 +339,8 @@ class Observer:
             sorted(
                 raw["metadata"]["name"]
                 for raw in pods
-                if _is_member(cluster, raw)
-                and not reading.is_own_pod(raw, None)
+                if reading.is_selected(cluster.name, raw)
+                and not reading.is_own_pod(cluster.name, raw, None)
                 and not reading.is_overdue(raw, now)
             )
         )
-
-
-def _is_member(cluster: EtcdCluster, raw: Json) -> bool:
-    return naming.selector(cluster.name).items() <= labels_of(raw).items()

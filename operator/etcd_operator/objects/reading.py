@@ -116,15 +116,23 @@ def _image(spec: Object) -> str:
     return next(found, None) or ""
 
 
-def is_own_pod(raw: Object, stateful_set: Object | None) -> bool:
+def is_own_pod(cluster: str, raw: Object, stateful_set: Object | None) -> bool:
     """Whether the pod belongs to this StatefulSet, or is an orphan that it will adopt.
 
     A pod of an earlier StatefulSet of the same name is neither. Its name is free once it is gone.
+    Nor is one whose labels somebody has changed: the StatefulSet lets go of it.
     """
+    if not is_selected(cluster, raw):
+        return False
     owner = controller(raw)
     if owner is None:
         return True
     return stateful_set is not None and owner.get("uid") == stateful_set["metadata"]["uid"]
+
+
+def is_selected(cluster: str, raw: Object) -> bool:
+    """Whether the pod has the labels by which the StatefulSet and the Services select."""
+    return naming.selector(cluster).items() <= labels_of(raw).items()
 
 
 def is_overdue(raw: Object, now: float) -> bool:
@@ -209,6 +217,7 @@ def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
         name=raw["metadata"]["name"],
         owner=words,
         passing=predecessor or "deletionTimestamp" in raw["metadata"],
+        orphan=owner is None,
     )
 
 

@@ -59,9 +59,8 @@ def _rank(pod: Pod | None) -> int:
 def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     name = naming.pod(seen.cluster.name, ordinal)
     if pod is None:
-        owner = f"StatefulSet {seen.cluster.name}"
-        words = f"pod {name} to be created; the Events of {owner} say what keeps it"
-        return f"{words}{version_first.advice(seen)}"
+        why = roster.why_no_pod(seen, ordinal)
+        return f"pod {name} to be created; {why}{version_first.advice(seen)}"
     if pod.deleting:
         return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:

@@ -85,6 +85,9 @@ class Observation:
     """Pods have been missing for longer than the StatefulSet controller takes to create them."""
     missing: Mapping[str, float] = field(default_factory=dict)
     """By pod that is missing: for how many seconds it has been, as far as is remembered."""
+    namesakes: tuple[Foreign, ...] = ()
+    """Pods that are not the StatefulSet's, and have the names of missing ones. Its controller
+    cannot create those, and posts no Event about it."""
     put_off: Mapping[tuple[str, str], PutOff] = field(default_factory=dict)
     """By kind and name: writes of owned objects that have just failed, and are retried later."""
     true_for: Mapping[str, float] = field(default_factory=dict)

@@ -277,6 +277,30 @@ def lacks_pod_for(seen: Observation, seat: Seat, seconds: float) -> bool:
     return lacks_pod(seen, seat) and seen.missing.get(seat.name, 0.0) > seconds
 
 
+def why_no_pod(seen: Observation, ordinal: int) -> str:
+    """Why the StatefulSet controller does not create the pod, to follow a wait for it."""
+    events = f"the Events of StatefulSet {seen.cluster.name} say what keeps it"
+    return name_taken(seen, ordinal) or events
+
+
+def name_taken(seen: Observation, ordinal: int) -> str:
+    """Which other pod has the name of this ordinal's, and what to do; empty if none is known to."""
+    name = naming.pod(seen.cluster.name, ordinal)
+    other = next((one for one in seen.namesakes if one.name == name), None)
+    if other is None:
+        return ""
+    if other.passing:
+        return f"another pod of this name is being deleted (if its node is off for good, {GIVE_UP})"
+    if not other.orphan:
+        return f"a pod of this name belongs to {other.owner}: delete it"
+    labels = " ".join(f"{key}={one}" for key, one in naming.selector(seen.cluster.name).items())
+    lost = "" if seen.cluster.durable else " with its data"
+    return (
+        "there is a pod of this name without the labels by which its StatefulSet knows it. Put "
+        f"them back (kubectl label pod {name} --overwrite {labels}), or delete that pod{lost}"
+    )
+
+
 def not_serving(some: Sequence[Seat]) -> str:
     """Names of those that do not serve, for a wait. All may serve for the moment: one is
     stopping."""

@@ -68,6 +68,8 @@ class Foreign:
     """Its owner, for messages."""
     passing: bool = False
     """It will go away: it is being deleted, or its owner was a deleted cluster of this name."""
+    orphan: bool = False
+    """It has no owner."""
 
 
 @dataclass(frozen=True, slots=True)

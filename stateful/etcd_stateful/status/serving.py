@@ -55,7 +55,8 @@ def _why(seen: Observation, ordinal: int) -> str:
         return lost
     pod = seen.pod(ordinal)
     if pod is None:
-        return "no pod"
+        taken = roster.name_taken(seen, ordinal)
+        return "no pod: another one has its name" if taken else "no pod"
     if pod.trouble or pod.deleting:
         return pod.trouble or "stopping"
     if pod.in_start:

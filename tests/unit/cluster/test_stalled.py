@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FakeClock
+from fakes import FakeClock, FakeKube
 from reconcile_bench import KEY, Bench
 from views import without_status
 from worlds import formed
 
 from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS, MissingPods
-from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, STATEFUL_SETS, Rejected
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.membership import put_off
 from etcd_stateful.membership.planner import decide
@@ -142,18 +144,18 @@ async def test_another_missing_pod_is_requested_without_delay(bench, touches):
     assert "a-1, a-2" in bench.events.posted[0][2]
 
 
-def test_a_second_pod_that_is_missing_does_not_make_the_first_one_look_new() -> None:
+async def test_a_second_pod_that_is_missing_does_not_make_the_first_one_look_new() -> None:
     clock = FakeClock()
-    seen, pods = formed(3).observe(), MissingPods(clock)
+    seen, pods = formed(3).observe(), MissingPods(Finder(FakeKube(), Store()), clock)
     first = replace(seen, pods=seen.pods[:2])
     both = replace(seen, pods=seen.pods[:1])
 
-    assert pods.onto(KEY, first).missing == {"c-2": 0.0}
+    assert (await pods.onto(KEY, first)).missing == {"c-2": 0.0}
     clock.now += 40
-    assert pods.onto(KEY, both).missing == {"c-1": 0.0, "c-2": 40.0}
+    assert (await pods.onto(KEY, both)).missing == {"c-1": 0.0, "c-2": 40.0}
     clock.now += 2
-    assert pods.onto(KEY, first).missing == {"c-2": 42.0}
-    assert pods.onto(KEY, seen).missing == {}
+    assert (await pods.onto(KEY, first)).missing == {"c-2": 42.0}
+    assert (await pods.onto(KEY, seen)).missing == {}
 
 
 async def test_nothing_is_touched_while_the_cluster_is_paused(bench, touches):
@@ -216,3 +218,67 @@ def test_a_refused_touch_kept_a_lost_member_from_being_replaced() -> None:
     off = {put_off.name_of(touch): PutOff(put_off.made_by(touch), "denied")}
 
     assert isinstance(decide(replace(seen, put_off=off)), MemberRemove)
+
+
+def stripped(pod: Any) -> None:
+    """Somebody has removed its labels, so that its StatefulSet lets go of it."""
+    pod["metadata"] |= {"labels": {}, "ownerReferences": []}
+
+
+async def test_a_pod_without_its_labels_was_awaited_for_ever_and_nothing_said_why(bench, touches):
+    """The name is taken, and the StatefulSet controller posts no Event about that."""
+    alter(bench, PODS, "a-1", stripped)
+    await bench.rest(60)
+
+    told = bench.condition("Progressing")["message"]
+    assert "pod a-1 to be created; there is a pod of this name without the labels" in told
+    assert f"kubectl label pod a-1 --overwrite {naming.LABEL_NAME}=etcd " in told
+    assert "a-1 (no pod: another one has its name)" in bench.condition("Degraded")["message"]
+    assert bench.kube.calls["get Pod"] == len(touches), "looked up once for each touch"
+    assert set(bench.kube.writes()) <= {TOUCH, "apply EtcdCluster/status"}
+
+
+async def test_a_pod_that_gets_its_labels_back_is_ours_again(bench):
+    labels = bench.kube.live(PODS, "a-1")["metadata"]["labels"]
+    alter(bench, PODS, "a-1", stripped)
+    await bench.rest(60)
+
+    alter(bench, PODS, "a-1", lambda pod: pod["metadata"].update(labels=labels))
+
+    await bench.run()
+    assert bench.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("lost", [naming.LABEL_NAME, naming.LABEL_INSTANCE])
+async def test_a_pod_that_no_service_selects_passed_for_a_member(bench, lost):
+    """Neither clients nor other members find it, and its StatefulSet cannot replace it."""
+
+    def relabelled(pod: Any) -> None:
+        pod["metadata"] |= {"ownerReferences": []}
+        pod["metadata"]["labels"][lost] = "other"
+
+    alter(bench, PODS, "a-1", relabelled)
+    await bench.rest(60)
+
+    assert "without the labels" in bench.condition("Progressing")["message"]
+
+
+async def test_a_pod_of_another_owner_was_awaited_without_naming_it(bench):
+    owner = {"kind": "ReplicaSet", "name": "other", "uid": "u", "controller": True}
+    alter(bench, PODS, "a-1", lambda pod: pod["metadata"].update(ownerReferences=[owner]))
+    await bench.rest(60)
+
+    told = bench.condition("Progressing")["message"]
+    assert "a pod of this name belongs to ReplicaSet other: delete it" in told
+
+
+async def test_a_pod_that_the_watch_has_yet_to_show_is_not_in_the_way(bench):
+    labels = bench.kube.live(PODS, "a-1")["metadata"]["labels"]
+    alter(bench, PODS, "a-1", stripped)
+    bench.kube.watching = False
+    alter(bench, PODS, "a-1", lambda pod: pod["metadata"].update(labels=labels))
+    await bench.rest(2)
+    bench.kube.watching = True
+
+    await bench.run()
+    assert bench.condition("Ready")["status"] == "True"

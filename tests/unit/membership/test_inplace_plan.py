@@ -1015,6 +1015,7 @@ class TestWhatFails:
 
         assert isinstance(step, Wait)
         assert "pods c-1 to stop" in step.reason
+        assert "kubectl delete pod c-1, as nothing else stops it" in step.reason
         assert "delete the Node, or force-delete the pod" in step.reason
         assert (world.record.cluster_id, not world.pods) == (old, True)
         world.strangers = ()

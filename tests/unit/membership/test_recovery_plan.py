@@ -267,7 +267,8 @@ class TestBeforeTheEpochIsRaised:
         assert step.soon
 
     def test_a_pod_without_its_labels_is_waited_for(self) -> None:
-        """It was ours once. Nothing stops it, and it still uses the volume."""
+        """It was ours once. Nothing stops it, which the wait did not say, and it still uses the
+        volume."""
         world = lost()
         world.ask(1)
         world.strangers = ("c-2",)
@@ -275,7 +276,7 @@ class TestBeforeTheEpochIsRaised:
             once(world)
 
         ways = "delete the Node, or force-delete the pod"
-        wait(decide(world.observe()), "pods c-2 to stop", ways)
+        wait(decide(world.observe()), "pods c-2 to stop", "kubectl delete pod c-2", ways)
         assert world.record.epoch == 1
 
     def test_stopping_all_pods_and_raising_the_epoch_are_decided_twice(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from views import seat, with_claim, with_members, with_pod, with_status, without_status
@@ -15,6 +16,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, DeletePod, Hold, Settled, Wait
 from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.members import EtcdView, Member
+from etcd_stateful.observed.objects import Foreign
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -441,3 +443,67 @@ def test_without_a_member_list_no_ordinal_has_a_member(seen: Observation) -> Non
     assert roster.member_at(seen, 1).peer_urls == (url(1),)
     assert roster.member_at(replace(seen, etcd=EtcdView(1, ())), 1) is None
     assert roster.member_at(replace(seen, etcd=None), 1) is None
+
+
+class TestATakenName:
+    """The StatefulSet controller lets go of a pod whose labels somebody has removed, and cannot
+    create its own. Each wait went on for ever without saying so."""
+
+    def without_labels(self, *ordinals: int, **spec: Any) -> World:
+        world = formed(3, **spec)
+        for ordinal in ordinals:
+            world.pods[ordinal].hidden = True
+        return world
+
+    def leader(self) -> int:
+        seen = formed(3).observe()
+        return next(one for one in range(3) if seat(seen, one).leads)
+
+    def waits(self, seen: Observation, *words: str) -> None:
+        step = decide(seen)
+        assert isinstance(step, Wait)
+        assert not [one for one in words if one not in step.reason]
+
+    def test_of_a_member(self) -> None:
+        follower = (self.leader() + 1) % 3
+        seen = self.without_labels(follower).observe()
+
+        self.waits(
+            seen,
+            f"pod c-{follower} to be created; there is a pod of this name without the labels",
+            f"(kubectl label pod c-{follower} --overwrite app.kubernetes.io/name=etcd ",
+            "or delete that pod",
+        )
+        assert "with its data" not in decide(seen).reason
+
+    def test_of_a_member_whose_data_would_go_with_the_pod(self) -> None:
+        follower = (self.leader() + 1) % 3
+        world = self.without_labels(follower, pod={"emptyDir": {}})
+
+        self.waits(world.observe(), "or delete that pod with its data")
+
+    def test_of_a_quorum(self) -> None:
+        seen = self.without_labels(0, 1, 2).observe()
+
+        self.waits(seen, "c-0 has no pod (there is a pod of", "kubectl label pod c-1")
+
+    def test_of_the_leader_that_is_to_be_asked(self) -> None:
+        world = formed(5)
+        world.edit(size=3)
+        leader = next(one for one in range(3) if seat(world.observe(), one).leads)
+        world.pods[leader].hidden = True
+
+        self.waits(world.observe(), f"the leader to answer in pod c-{leader}: there is a pod of")
+
+    @pytest.mark.parametrize(
+        ("passing", "words"),
+        [
+            (True, "is being deleted (if its node is off"),
+            (False, "belongs to Deployment x: delete"),
+        ],
+    )
+    def test_by_another_pod(self, passing: bool, words: str) -> None:
+        seen = formed(3).observe()
+        other = Foreign("Pod", "c-2", "Deployment x", passing=passing)
+
+        self.waits(replace(seen, pods=seen.pods[:2], namesakes=(other,)), words)

@@ -381,19 +381,27 @@ SET = {"metadata": {"name": "a", "uid": "uid-set"}}
 
 
 class TestOwnPod:
-    def owned(self, uid):
-        return pod(ownerReferences=[{"kind": "StatefulSet", "uid": uid, "controller": True}])
+    OURS = naming.selector("a")
+
+    def owned(self, uid, labels=OURS):
+        owner = {"kind": "StatefulSet", "uid": uid, "controller": True}
+        return pod(ownerReferences=[owner], labels=labels)
 
     def test_is_one_of_our_stateful_set(self):
-        assert reading.is_own_pod(self.owned("uid-set"), SET)
+        assert reading.is_own_pod("a", self.owned("uid-set"), SET)
 
     def test_is_not_one_of_an_earlier_stateful_set_with_this_name(self):
-        assert not reading.is_own_pod(self.owned("uid-older"), SET)
-        assert not reading.is_own_pod(self.owned("uid-older"), None)
+        assert not reading.is_own_pod("a", self.owned("uid-older"), SET)
+        assert not reading.is_own_pod("a", self.owned("uid-older"), None)
+
+    @pytest.mark.parametrize("label", OURS)
+    def test_is_not_one_that_the_stateful_set_does_not_select(self, label):
+        assert not reading.is_own_pod("a", self.owned("uid-set", {**self.OURS, label: "x"}), SET)
+        assert not reading.is_own_pod("a", pod(), SET)
 
     def test_an_orphan_is_about_to_be_adopted(self):
-        assert reading.is_own_pod(pod(), SET)
-        assert reading.is_own_pod(pod(), None)
+        assert reading.is_own_pod("a", pod(labels=self.OURS), SET)
+        assert reading.is_own_pod("a", pod(labels=self.OURS), None)
 
 
 def test_the_note_of_what_a_pod_was_started_to_trust_is_read():

@@ -92,7 +92,8 @@ class RecoveryWorld(World):
         if not survivor.needs_lookup(seen):  # then only the Job's pod reveals it
             return replace(seen, job=self.job if running and self.job_runs else None)
         own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()
-        return replace(seen, job=self.job, occupants=(*self.strangers, *own))
+        hidden = (naming.pod("c", one) for one, pod in sorted(self.pods.items()) if pod.hidden)
+        return replace(seen, job=self.job, occupants=(*self.strangers, *hidden, *own))
 
     # The effects of steps.
 

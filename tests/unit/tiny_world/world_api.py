@@ -69,6 +69,8 @@ class PodState:
     trouble: str = ""
     silent: bool = False
     """Neither its `start` nor its etcd answers."""
+    hidden: bool = False
+    """Somebody has removed its labels, so that its StatefulSet has let go of it."""
     age: float = 0.0
     annotations: dict[str, str] = field(default_factory=dict)
     data: Data | None = None

@@ -453,8 +453,10 @@ class World:
             live = self.objects["StatefulSet", self.cluster.name] = copied(live)
         live["status"] = live["status"] | status
         for ordinal in range(live["spec"]["replicas"]):
-            if self._is_claim_stuck(ordinal) and ordinal not in self.pods:
-                break  # it fails at this pod, backs off, and creates none above it
+            if self._is_taken(ordinal) or (
+                self._is_claim_stuck(ordinal) and ordinal not in self.pods
+            ):
+                return  # it fails at this pod, backs off, creates none above it, and deletes none
             if self.cluster.durable and ordinal not in self.claims:
                 self.claims[ordinal] = Volume(
                     f"v{self._next()}", self._next(), {naming.CLUSTER_UID: self.cluster.uid}
@@ -473,8 +475,12 @@ class World:
                     epoch=epoch_in(template["spec"]) or 0,
                 )
         for ordinal, pod in self.pods.items():
-            if ordinal >= live["spec"]["replicas"]:
+            if ordinal >= live["spec"]["replicas"] and not pod.hidden:
                 pod.deleting = True
+
+    def _is_taken(self, ordinal: int) -> bool:
+        """Whether the pod of this name is not the StatefulSet's."""
+        return ordinal in self.pods and self.pods[ordinal].hidden
 
     def _is_claim_stuck(self, ordinal: int) -> bool:
         claim = self.claims.get(ordinal)
@@ -545,7 +551,7 @@ class World:
     def delete_stateful_set(self, *, with_pods: bool = False) -> None:
         del self.objects["StatefulSet", self.cluster.name]
         for pod in self.pods.values():
-            pod.deleting = pod.deleting or with_pods
+            pod.deleting = pod.deleting or (with_pods and not pod.hidden)
 
     def remake(self, uid: str = UID, **spec: Any) -> World:
         """Deletes the cluster and creates one with the same name; the claims stay."""

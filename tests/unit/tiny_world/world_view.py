@@ -14,7 +14,7 @@ from etcd_stateful.membership.tls import links
 from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.members import EtcdView, MemberStatus
-from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.objects import Claim, Foreign, Secret
 from etcd_stateful.observed.pods import Pod, StartAnswer
 from etcd_stateful.records.member import load_member
 from etcd_stateful.start.ticket import Finding
@@ -48,7 +48,7 @@ def observe(world: World) -> Observation:
         operator=world.operator,
         disruption_budget=_live(world, "PodDisruptionBudget", found.name),
         claims=tuple(_claim(world, ordinal) for ordinal in sorted(world.claims)),
-        pods=tuple(_pod(world, ordinal) for ordinal in sorted(world.pods)),
+        pods=tuple(_pod(world, one) for one, pod in sorted(world.pods.items()) if not pod.hidden),
         etcd=view,
         statuses=statuses,
         strangers=strange,
@@ -56,6 +56,7 @@ def observe(world: World) -> Observation:
         hashes=hashed if any(one.kind == "CORRUPT" for one in etcd.alarms) else {},
         snapshots=world.snapshots,
         foreign=world.foreign,
+        namesakes=_namesakes(world),
         operator_image=world.operator_image,
         last_cluster_id=identity.from_hex(status) if status else None,
         last_version=parse_version(world.body["status"].get("currentVersion", "")),
@@ -130,6 +131,14 @@ def _pod(world: World, ordinal: int) -> Pod:
     )
 
 
+def _namesakes(world: World) -> tuple[Foreign, ...]:
+    return tuple(
+        Foreign("Pod", naming.pod(world.cluster.name, one), "nobody", pod.deleting, orphan=True)
+        for one, pod in sorted(world.pods.items())
+        if pod.hidden
+    )
+
+
 def _is_ready(world: World, ordinal: int) -> bool:
     """Whether /readyz says so: a voter with a leader, in a cluster without a CORRUPT alarm."""
     data = world.data(ordinal)
@@ -161,7 +170,7 @@ def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
     statuses: dict[int, MemberStatus] = {}
     unasked = world.cut_off or world.secret is None or world.damage
     for ordinal, data in [] if unasked else world.running():
-        if data.member_id in world.alive(data.cluster_id):
+        if data.member_id in world.alive(data.cluster_id) and not world.pods[ordinal].hidden:
             statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
     ours = world.record.cluster_id if world.secret else 0
     able = [said for said in statuses.values() if said.leader_id and not said.learner]

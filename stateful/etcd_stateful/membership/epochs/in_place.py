@@ -171,7 +171,9 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         words = f"pods {names} to stop, before the restored cluster takes over"
-        return Wait(f"{words} {volume_jobs.IF_OFF}" if seen.occupants else words, soon=True)
+        return Wait(
+            f"{words} {volume_jobs.if_they_stay(seen)}" if seen.occupants else words, soon=True
+        )
     if step := _claim_in_the_way(seen, taking.ordinal):
         return step
     record = takeover.taken_over(recorded(seen), taking)

@@ -38,7 +38,7 @@ def missing(seen: Observation) -> Step | None:
     every, size = [seat for seat in every if seat not in without], size - len(without)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if is_lost(seat)]
-    said = (*(_why(seat) for seat in silent), upgrade.hint_if_assumed(seen))
+    said = (*(_why(seen, seat) for seat in silent), upgrade.hint_if_assumed(seen))
     words = "; ".join(filter(None, said))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
@@ -161,10 +161,11 @@ def is_lost(seat: Seat) -> bool:
     return seat.found in ("no-data", "damaged")
 
 
-def _why(seat: Seat) -> str:
+def _why(seen: Observation, seat: Seat) -> str:
     pod = seat.pod
     if pod is None:
-        return f"{seat.name} has no pod"
+        taken = roster.name_taken(seen, seat.ordinal)
+        return f"{seat.name} has no pod{f' ({taken})' if taken else ''}"
     if pod.deleting:
         return f"{roster.stopping(pod)} is stopping"
     if pod.trouble:

@@ -138,10 +138,8 @@ def _strangers_stopped(seen: Observation) -> Step | None:
     others = [name for name in seen.occupants if not _is_of_job(seen, name)]
     if not others:
         return None
-    return Wait(
-        f"pods {', '.join(others)} to stop, which are not of this StatefulSet {volume_jobs.IF_OFF}",
-        soon=True,
-    )
+    words = f"pods {', '.join(others)} to stop, which are not of this StatefulSet"
+    return Wait(f"{words} {volume_jobs.if_they_stay(seen)}", soon=True)
 
 
 def _stopping(seen: Observation, pod: Pod) -> str:

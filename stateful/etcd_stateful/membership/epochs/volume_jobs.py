@@ -3,16 +3,12 @@ nothing else uses that volume."""
 
 from __future__ import annotations
 
-from typing import Final
-
+from etcd_stateful import naming
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DeleteJob, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim, Job
-
-IF_OFF: Final = f"(if the node of one is off for good, {roster.GIVE_UP})"
-"""To be added to a wait for pods to stop."""
 
 
 def delete_job(seen: Observation, why: str) -> Step | None:
@@ -59,7 +55,16 @@ def wait_for_occupants(seen: Observation) -> Step | None:
     pod, and a deleted Job may be gone before its pods."""
     if not seen.occupants:
         return None
-    return Wait(f"pods {', '.join(seen.occupants)} to stop {IF_OFF}", soon=True)
+    return Wait(f"pods {', '.join(seen.occupants)} to stop {if_they_stay(seen)}", soon=True)
+
+
+def if_they_stay(seen: Observation) -> str:
+    """What to do about occupants, to be added to a wait for them to stop. One with the name of a
+    member's pod is not the StatefulSet's, perhaps since somebody has changed its labels."""
+    name = seen.cluster.name
+    others = [one for one in seen.occupants if naming.ordinal_of(name, one) is not None]
+    orphans = f"kubectl delete pod {' '.join(others)}, as nothing else stops it; " if others else ""
+    return f"({orphans}if the node of one is off for good, {roster.GIVE_UP})"
 
 
 def wait_for_old_claim(claim: Claim, pod: str) -> Wait:

@@ -10,7 +10,6 @@ are named too, and are asked if the leader refuses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster
@@ -27,8 +26,6 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import links
 
-_NO_LEADER: Final = Wait("the leader to answer", soon=True)
-
 
 def leader(seen: Observation) -> Leader | None:
     """The leader of the latest term; None if none answers."""
@@ -44,6 +41,17 @@ def leader(seen: Observation) -> Leader | None:
     others = (voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
     host = _host(seen, ordinal)
     return Leader(address, status.member_id, status.cluster_id, host, tuple(filter(None, others)))
+
+
+def no_leader(seen: Observation) -> Wait:
+    """Waits for the leader; if the others know it, with what keeps it from being asked for good."""
+    led_by = {status.leader_id for status in seen.statuses.values()}
+    known = (
+        seat for seat in roster.voters(seen) if seat.member and seat.member.member_id in led_by
+    )
+    why = ((seat.name, roster.name_taken(seen, seat.ordinal)) for seat in known)
+    taken = next((f" in pod {name}: {words}" for name, words in why if words), "")
+    return Wait(f"the leader to answer{taken}", soon=True)
 
 
 def voter(seen: Observation, seat: Seat) -> Voter | None:
@@ -64,13 +72,13 @@ def _host(seen: Observation, ordinal: int) -> str:
 def request(seen: Observation, change: Callable[[Leader], Step]) -> Step:
     """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
-    return _NO_LEADER if asked is None else change(asked)
+    return no_leader(seen) if asked is None else change(asked)
 
 
 def remove(seen: Observation, seat: Seat, why: str) -> Step:
     """Removes the member. If it is the leader, leadership moves first, if there is a candidate."""
     if seat.member is None:
-        return _NO_LEADER
+        return no_leader(seen)
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
         return step
     member = seat.member.member_id

@@ -196,7 +196,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "    return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))",
+        "    return rollback.with_version_advice(seen, Wait(words))",
         "    return None",
         "settled with a pod that does not serve",
     ),

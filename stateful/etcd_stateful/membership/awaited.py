@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etcd_stateful import naming
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import roll, rollback, version_first
 from etcd_stateful.membership.steps import Step, Wait
 from etcd_stateful.observed.pods import Pod
@@ -22,7 +22,19 @@ def unserving_pod(seen: Observation) -> Step | None:
     if not waits:
         return _silent_voter(seen)
     ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
-    return rollback.with_version_advice(seen, Wait(_in_words(seen, ordinal, pod)))
+    words = _in_words(seen, ordinal, pod)
+    running = _that_should_form(seen)
+    if running and (pod is None or pod.name not in running):
+        words = f"etcd in pods {', '.join(running)} to reach a quorum; also {words}"
+    return rollback.with_version_advice(seen, Wait(words))
+
+
+def _that_should_form(seen: Observation) -> list[str]:
+    """The pods in which etcd runs, if they are enough for the first quorum, and there is none: that
+    is worse than what the other pods lack."""
+    running = [pod.name for pod in seen.pods if pod.runs_undisturbed and not pod.deleting]
+    enough = len(running) >= roster.quorum(recorded(seen).ordinals)
+    return running if enough and seen.etcd is None else []
 
 
 def _after_restarts(seen: Observation) -> set[int]:

@@ -531,3 +531,25 @@ def test_a_pod_that_is_being_scaled_away_is_not_reported() -> None:
     assert blocked.unreadable_volume(found) is not None
 
     assert blocked.unreadable_volume(replace(found, stateful_set={"spec": {"replicas": 2}})) is None
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_pod_that_was_not_created_hid_that_the_others_reached_no_quorum(gone: bool) -> None:
+    """Two of three are enough. A network policy may keep them from each other."""
+    world = World(body(3))
+    until(world, "push c-1 new")
+    seen = world.observe()
+    begun = {"in_start": False, "etcd_started": True, "answer": None}
+    for ordinal in (0, 1):
+        seen = with_pod(seen, ordinal, **begun)
+    if gone:
+        seen = replace(seen, pods=seen.pods[:2])
+    else:
+        seen = with_pod(seen, 2, trouble="no node has room", in_start=False, answer=None)
+
+    step = decide(seen)
+
+    assert isinstance(step, Wait)
+    assert step.reason.startswith("etcd in pods c-0, c-1 to reach a quorum; also pod c-2")
+    one = decide(with_pod(seen, 1, crashing=True, trouble="it fails"))
+    assert "to reach a quorum" not in one.reason

@@ -233,7 +233,7 @@ def _of_version(seen: Observation) -> Step | None:
     at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
     if not at_rest or not roll.is_complete(seen) or awaited.unserving_pod(seen):
         return None
-    return upgrade.advance(seen)
+    return upgrade.confirm_assumed(seen) or upgrade.advance(seen)
 
 
 def _no_quorum(seen: Observation) -> Step | None:

@@ -1046,6 +1046,19 @@ class TestUntried:
         tried = replace(seen, secret=replace(seen.secret, bootstrap=record))
         assert upgrade.replace_assumed(tried) is None
 
+    def test_a_guess_was_changed_before_it_was_confirmed(self) -> None:
+        """If members then fell silent, any version could take the place of the one they ran."""
+        world = running("3.6.14")
+        world.secret = (world.secret[0], replace(world.record, untried=True))
+        world.edit(version="3.6.16")
+
+        while not isinstance(step := decide(world.observe()), WriteBootstrap):
+            world.apply(step)
+
+        assert (step.record.version, step.record.untried) == ("3.6.14", False)
+        assert drive(world) == Settled()
+        assert world.record.version == "3.6.16"
+
     def test_a_secret_lost_while_members_answer_leaves_no_version_untried(self) -> None:
         world = running("3.6.14")
         world.lose_secret()

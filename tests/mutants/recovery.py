@@ -261,7 +261,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "        if claim.ordinal < kept.ordinal:\n",
+        "        if claim.deleting and claim.ordinal < kept.ordinal:\n",
         "        if True:\n",
         "a finalizer on one old claim keeps the survivor down for ever",
     ),

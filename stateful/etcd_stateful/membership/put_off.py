@@ -186,7 +186,11 @@ def _may_stay(seen: Observation, step: DeleteClaim | DeletePod) -> bool:
     """A pod whose member serves may not: an edit for which all pods have to be restarted would go
     on without it."""
     if isinstance(step, DeleteClaim):
-        return _is_of_removed(seen, step) or _is_of_successor(seen, step.name)
+        return (
+            _is_of_removed(seen, step)
+            or _is_of_successor(seen, step.name)
+            or _is_of_past_epoch(seen, step)
+        )
     seat = roster.seat_named(seen, step.name)
     return seat is None or not seat.serves
 
@@ -203,3 +207,11 @@ def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
     found = seen.certificate(step.need.secret, step.need.role)
     return step.need.role == "application" or bool(found and not found.problem)
+
+
+def _is_of_past_epoch(seen: Observation, step: DeleteClaim) -> bool:
+    """Whether a recovery or a restore in place has ended the epoch of the claim: no member starts
+    on its volume any more."""
+    record = seen.bootstrap
+    held = (claim.record for claim in seen.claims if claim.uid == step.uid)
+    return any(record and one and one.epoch < record.epoch for one in held)

@@ -256,6 +256,38 @@ def test_a_volume_that_could_not_be_deleted_kept_another_member_from_being_repla
     assert chain(world.history, 3)[-3:] == [one.format(3) for one in REJOINS][-3:]
 
 
+@pytest.mark.parametrize(
+    ("size", "gone", "serve"), [(3, (0, 2), {0, 1}), (5, (2, 3, 4), {1})], ids=["empty", "old"]
+)
+def test_volumes_that_could_not_be_deleted_kept_a_recovered_cluster_from_serving(
+    size: int, gone: tuple[int, ...], serve: set[int]
+) -> None:
+    """c-0 joins if its volume is empty, and does not start with its old data."""
+    world = lost(size, gone)
+    world.ask(1)
+    kept = Kept(world)
+
+    drive(world)
+
+    assert world.record.survivor == ""
+    assert world.serving() == serve
+    assert "no claim may be deleted" in put_off.in_words(kept.observe())
+
+
+def test_volumes_of_a_replaced_cluster_that_could_not_be_deleted_held_up_everything_else() -> None:
+    world = running(3)
+    world.ask()
+    kept = Kept(world)
+    drive(world)
+    assert world.serving() == {3}
+    assert "no claim may be deleted" in put_off.in_words(kept.observe())
+
+    world.edit(size=5)
+
+    drive(world)
+    assert world.serving() == {3, 4}
+
+
 def test_a_cluster_grows_into_no_claim_that_could_not_be_deleted() -> None:
     world = shrunk(5, 3)
     Kept(world)

@@ -56,6 +56,8 @@ class RecoveryWorld(World):
         self.jobs: list[Json] = []
         """Every Job that was ever created."""
         self.strangers: tuple[str, ...] = ()
+        self.spared: set[str] = set()
+        """Claims that the API server has once refused to delete."""
 
     # What a human does.
 
@@ -191,11 +193,12 @@ class RecoveryWorld(World):
         ordinal = naming.ordinal_of("c", old.survivor)
         claim = self.claims[-1 if ordinal is None else ordinal]
         rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
-        others = (one for one in self.claims.values() if one.uid != claim.uid)
-        ours = (one for one in others if _is_deletable(one, old.cluster_uid))
-        left = [one for one in ours if one.data and one.data.cluster_id == old.cluster_id]
-        going = all(one.deleting for one in left)
-        rule(going, "I6", "over before the volumes of before are deleted")
+        others = ((at, one) for at, one in self.claims.items() if one.uid != claim.uid)
+        ours = ((at, one) for at, one in others if _is_deletable(one, old.cluster_uid))
+        left = [(at, one) for at, one in ours if one.data and one.data.cluster_id == old.cluster_id]
+        spared = self.spared | {name for _, name in self.observe().put_off}
+        going = all(one.deleting or naming.claim("c", at) in spared for at, one in left)
+        rule(going, "I6", "over before the deletion of the volumes of before")
         rule(new.cluster_id == old.cluster_id and new.latched, "I7", "another cluster")
         rule(new.issued == old.issued, "I3", "the ledger forgot a ticket")
 

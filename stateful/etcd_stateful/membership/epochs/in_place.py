@@ -240,11 +240,11 @@ def clean_up(seen: Observation) -> Step | None:
         return authentication.denied(seen) or _until_it_serves(seen)
     old = [claim for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
     for claim in old:
-        if not claim.deleting:
+        if not (claim.deleting or seen.is_kept(claim)):
             words = f"claim {claim.name} is deleted: the cluster that replaced its own serves"
             return DeleteClaim.of(claim, words)
     if old:
-        return None  # their pods are recreated (`replace.delete_remains`)
+        return None  # their pods are recreated (`replace.delete_remains`), or cannot start
     words = "the restored cluster serves; new members join it"
     # The backup's own revisions may be higher than any that the replaced cluster had reached.
     over = replace(record, retired=(), bump=max(record.bump, _revision(seen)))

@@ -280,15 +280,15 @@ def _size(seen: Observation, kept: Claim) -> int:
 
 def _discard_others(seen: Observation, kept: Claim) -> Step | None:
     """Deletes the other members' claims. Something may keep one for ever, so only those below the
-    survivor are waited for."""
+    survivor are waited for; and none whose deletion is refused: `start` refuses their epoch."""
     others = (claim for claim in seen.claims if claim.ordinal != kept.ordinal)
     old = [claim for claim in others if _is_from_earlier_epoch(seen, claim)]
     for claim in old:
-        if not claim.deleting:
+        if not (claim.deleting or seen.is_kept(claim)):
             reason = f"claim {claim.name} is deleted: its member ended with the recovery"
             return DeleteClaim.of(claim, reason)
     for claim in old:
-        if claim.ordinal < kept.ordinal:
+        if claim.deleting and claim.ordinal < kept.ordinal:
             return volume_jobs.wait_for_old_claim(claim, recorded(seen).survivor)
     return None
 

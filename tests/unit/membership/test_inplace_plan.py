@@ -36,6 +36,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Job
+from etcd_stateful.observed.put_off import PutOff
 from etcd_stateful.records import takeover
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
@@ -87,6 +88,24 @@ def test_a_late_job_filled_the_claim_of_a_member_that_was_added_since() -> None:
     assert isinstance(decide(late), DeleteJob)
     assert isinstance(decide(replace(late, job=replace(job, deleting=True))), Wait)
     assert is_write(decide(replace(late, job=replace(job, stranger="another cluster"))))
+
+
+def test_the_first_volume_lay_where_the_cluster_was_about_to_grow() -> None:
+    """The write of the StatefulSet was put off, and then the quorum was lost. Later a pod was
+    created on the volume that the restore fills."""
+    world = running(3)
+    world.edit(size=5)
+    world.apply(decide(world.observe()))
+    grow = decide(world.observe())
+    assert labels([grow]) == ["StatefulSet c"]
+    world.cut_off = True
+    world.edit(size=3)
+    world.ask()
+    off = {(grow.kind, grow.name): PutOff(grow.manifest, "refused")}
+
+    world.apply(decide(replace(world.observe(), put_off=off)))
+
+    assert world.record.successor.ordinal == 5
 
 
 def test_the_number_of_members_stays_recorded_while_all_are_stopped() -> None:
@@ -511,6 +530,21 @@ class TestAtEveryStep:
         assert drive(world, idle=8, limit=MOST) == Settled()
 
         assert (world.record.epoch, world.epoch_on(3)) == (3, 2)
+
+    def test_a_member_with_a_damaged_record_kept_pods_from_being_stopped_for_good(self) -> None:
+        """Beyond spec.size, its claim counted as that of a restore once the pods were stopped. Then
+        the restore was refused, and they were started again, over and over."""
+        world = running(3)
+        world.ask()
+        world.apply(go(world, is_stop))
+        world.edit(size=1)
+        world.claims[2].annotations |= {naming.EPOCH: "?"}
+
+        rest = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRecordDamaged"
+        assert world.record.restored_by == "uid-r"
 
     def test_another_restore_began_the_epoch_of_a_cancelled_one_with_a_damaged_record(self) -> None:
         """The pod of the claim that it had filled could then run beside the restored cluster."""

@@ -54,7 +54,7 @@ def _why_none_is_free(seen: Observation) -> str:
     used, size = f"all {naming.MAX_SIZE} are used", seen.cluster.size
     if size > naming.MAX_SIZE - 2:
         return f"{used}: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
-    beyond = (one for one in seen.claims if one.ordinal >= max(size, seen.replicas))
+    beyond = (one for one in seen.claims if one.ordinal >= _end_of_use(seen))
     left = [one.name for one in beyond if _is_taken(seen, one) and seen.pod(one.ordinal) is None]
     if left:
         return f"{used}, also by claims {', '.join(left)}: delete those that you do not need"
@@ -95,7 +95,7 @@ def _unreadable(seen: Observation) -> str:
     """Which claim without a pod may be such a one, as its record cannot be read. What is on the
     volume of a pod is known from `start`."""
     taking = recorded(seen).successor
-    beyond = max(seen.cluster.size, seen.replicas)
+    beyond = _end_of_use(seen)
     for claim in seen.claims:
         if claim.deleting or (taking and claim.ordinal == taking.ordinal):
             continue
@@ -148,7 +148,13 @@ def free_ordinal(seen: Observation) -> int:
     """
     used = [claim.ordinal for claim in seen.claims if _is_taken(seen, claim)]
     used += [*(pod.ordinal for pod in seen.pods), *roster.listed_ordinals(seen)]
-    return max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
+    return max([_end_of_use(seen), *(one + 1 for one in used)])
+
+
+def _end_of_use(seen: Observation) -> int:
+    """The lowest ordinal above those that members have or are about to have. There may be no
+    replicas, because this very restore or a recovery has stopped the pods."""
+    return max(seen.cluster.size, seen.replicas, recorded(seen).ordinals)
 
 
 def _is_taken(seen: Observation, claim: Claim) -> bool:

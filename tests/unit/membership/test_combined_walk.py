@@ -31,7 +31,7 @@ WALKS = int(os.environ.get("WALKS", FEW))
 EVENTS = 70
 WAITS = re.compile(
     "a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it|no node has its|"
-    "is only assumed|name another survivor"
+    "is only assumed|name another survivor|kubectl label pod|kubectl delete pod"
 )
 """What a cluster may wait for for good, once all faults but lost volumes and kept claims are
 over."""
@@ -136,6 +136,8 @@ class Walk(Mishaps):
             pod.silent = pod.overdue = False
         if self.chance.random() < 0.6:
             self.world.stuck_claims = set()
+        if self.chance.random() < 0.6:
+            self.labels_are_put_back()
         self.world.edit(paused=False)
 
 
@@ -194,6 +196,9 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.records_on_claims_are_mended: 0.5,
     Walk.name_is_taken: 0.4,
     Walk.object_is_deleted: 0.4,
+    Walk.finalizer_keeps_an_object: 0.3,
+    Walk.labels_of_a_pod_are_removed: 0.5,
+    Walk.labels_are_put_back: 0.4,
     Walk.service_is_altered: 0.2,
     Walk.time_passes: 0.5,
     Walk.rotation_is_requested: 0.3,
@@ -222,6 +227,14 @@ def at_rest(world: DayWorld) -> Step:
     return rest
 
 
+def put_labels_back(walk: Walk, message: str) -> bool:
+    """Does so, if the message asks for it."""
+    asked = "kubectl label pod" in message
+    if asked:
+        walk.labels_are_put_back()
+    return asked
+
+
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -> None:
     walk, rest = end_of(seed)
@@ -237,7 +250,7 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_reason(seed: int) -
     else:
         assert isinstance(rest, Wait)
         assert WAITS.search(rest.reason)
-        if name_another_survivor(walk.world, rest.reason):
+        if name_another_survivor(walk.world, rest.reason) or put_labels_back(walk, rest.reason):
             assert at_rest(walk.world) != rest
 
 

@@ -17,7 +17,7 @@ from world_switch import OFF, SwitchWorld
 from etcd_stateful import naming
 from etcd_stateful.membership import put_off
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import ApplyChild, PushTicket, Step
+from etcd_stateful.membership.steps import ApplyChild, DeleteClaim, DeletePod, PushTicket, Step
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.observed.put_off import PutOff
 
@@ -54,6 +54,7 @@ class DayWorld(SwitchWorld, InPlaceWorld):
     def calm_down(self) -> None:
         """Ends the faults that pass by themselves."""
         self.refused, self.hasty, self.foreign = set(), False, ()
+        self.objects = {key: one for key, one in self.objects.items() if not _is_deleted(one)}
         for images in (self.bad_images, self.late_images, self.failing, self.bad_starts):
             images.clear()
 
@@ -87,7 +88,16 @@ class DayWorld(SwitchWorld, InPlaceWorld):
             why = f"{step.kind} is refused"
             self._put_off[put_off.name_of(step)] = PutOff(step.manifest, why)
             raise Conflict(why)
+        if isinstance(step, DeletePod | DeleteClaim) and _kind(step) in self.refused:
+            self._refuse_deletion(step)
         super().apply(step)
+
+    def _refuse_deletion(self, step: DeletePod | DeleteClaim) -> None:
+        why = f"the deletion of {step.name} is refused"
+        self.spared.add(step.name)
+        if put_off.may_wait(self.observe(), step):
+            self._put_off[put_off.name_of(step)] = PutOff(put_off.made_by(step), why)
+        raise Conflict(why)
 
     def _join(self, step: PushTicket, ordinal: int) -> None:
         super()._join(step, ordinal)
@@ -128,3 +138,11 @@ class DayWorld(SwitchWorld, InPlaceWorld):
             self.job = replace(job, trouble=NO_NODE)
         else:
             super()._run_job(job)
+
+
+def _kind(step: DeletePod | DeleteClaim) -> str:
+    return "Pod" if isinstance(step, DeletePod) else "PersistentVolumeClaim"
+
+
+def _is_deleted(one: Any) -> bool:
+    return "deletionTimestamp" in one["metadata"]

@@ -128,6 +128,8 @@ class InPlaceWorld(RestoreWorld):
         self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
 
     def _may_stop(self, *asked: Any) -> None:
+        if self.secret is None:
+            return  # it was decided before the Secret was lost
         if self.record.restoring or self._clusters() & set(self.record.retired):
             return
         recovers = self.record.survivor or self.cluster.recovery is not None

@@ -14,7 +14,7 @@ from etcd_stateful import naming
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.objects import Foreign
 
-KINDS = ("StatefulSet", "Service", "PodDisruptionBudget")
+KINDS = ("StatefulSet", "Service", "PodDisruptionBudget", "Pod", "PersistentVolumeClaim")
 NAMES = (("Service", "c-client"), ("PodDisruptionBudget", "c"), ("Service", "c"))
 
 
@@ -171,6 +171,20 @@ class Mishaps(Walking[DayWorld]):
 
     def object_is_deleted(self) -> None:
         self.world.objects.pop(self.chance.choice(NAMES), None)
+
+    def finalizer_keeps_an_object(self) -> None:
+        kind, name = self.chance.choice(NAMES)
+        if self.has(kind, name):
+            metadata = self.world.alter(kind, name)["metadata"]
+            metadata |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+
+    def labels_of_a_pod_are_removed(self) -> None:
+        if there := sorted(self.world.pods):
+            self.world.pods[self.chance.choice(there)].hidden = True
+
+    def labels_are_put_back(self) -> None:
+        for pod in self.world.pods.values():
+            pod.hidden = False
 
     def service_is_altered(self) -> None:
         kind, name = self.chance.choice(NAMES[::2])

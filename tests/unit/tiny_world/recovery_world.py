@@ -152,11 +152,14 @@ class RecoveryWorld(World):
         return self.epochs.get(claim.uid, FIRST_EPOCH) if claim else FIRST_EPOCH
 
     def _may_stop(self, world: World, _: Json) -> None:
+        if self.secret is None:
+            return  # it was decided before the Secret was lost
         asked = world.cluster.recovery
         word = asked is not None and asked.epoch == self.record.epoch
         rule(word or bool(self.record.survivor), "I1", "all stopped without a human's word")
         # If somebody scales the StatefulSet in the middle, the survivor serves before its turn.
-        others = self.serving() - {naming.ordinal_of("c", self.record.survivor)}
+        hidden = {one for one, pod in self.pods.items() if pod.hidden}  # nothing stops those
+        others = self.serving() - hidden - {naming.ordinal_of("c", self.record.survivor)}
         rule(not others, "I1", f"all stopped while {others} serve")
 
     def _write_bootstrap(self, step: Any) -> None:

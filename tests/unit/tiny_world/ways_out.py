@@ -30,6 +30,9 @@ def _take_back(world: DayWorld, _: str) -> bool:
 
 
 def _adopt(world: DayWorld, message: str) -> bool:
+    if "Only one can be adopted" in message and (named := re.search(r"UIDs ([^,)]+)", message)):
+        world.edit(retainedClaims={"discard": named[1]})
+        return True
     offered = re.search(r'adopt to "([^"]+)"', message) or re.search(r"UIDs ([^,)]+)", message)
     if offered:
         world.edit(retainedClaims={"adopt": offered[1]})

@@ -179,7 +179,8 @@ def disarming(world: World, etcd: Etcd, alarm: Alarm) -> None:
         rule(max(sizes) < quota, "alarm", "still without space")
         return
     gone = alarm.member_id not in etcd.members
-    rule(gone or not etcd.differing.keys() & etcd.members, "alarm", "still corrupt")
+    data = {etcd.differing.get(one) for one in etcd.members}
+    rule(gone or len(data) == 1, "alarm", "still corrupt")
 
 
 def defragmentation(world: World, etcd: Etcd, member: int) -> None:
@@ -187,8 +188,8 @@ def defragmentation(world: World, etcd: Etcd, member: int) -> None:
     alive = world.alive()
     rule(all(one in alive for one in etcd.voters), "I8", "another member is away")
     rule(not world.snapshots, "I8", "a backup would be waited for")
-    alone = len(etcd.voters) == 1
-    rule(alone or member != etcd.leader, "I8", "the leader, who could hand over")
+    others = [one for one in etcd.voters if one != member and not is_lost(world, etcd, one)]
+    rule(not others or member != etcd.leader, "I8", "the leader, who could hand over")
 
 
 def _is_copied_by_others(world: World, etcd: Etcd | None, ordinal: int) -> bool:
@@ -206,7 +207,9 @@ def pod_deletion(world: World, step: DeletePod, ordinal: int) -> None:
     kept = claim is None or not claim.deleting or waits
     rule(kept, "I8", "it would come back on a Terminating claim")
     etcd = world.etcd
-    if etcd is None or ordinal not in world.serving() or member.learner:
+    corrupt = etcd is not None and any(one.kind == "CORRUPT" for one in etcd.alarms)
+    unknown = corrupt and world.cut_off  # no pod is Ready, and nobody can be asked
+    if etcd is None or ordinal not in world.serving() or member.learner or unknown:
         copied = world.cluster.durable or world.data(ordinal) is None
         copied = copied or _is_copied_by_others(world, etcd, ordinal)
         rule(copied, "I11", f"{step.name} has the only copy of its data")

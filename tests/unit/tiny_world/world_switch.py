@@ -41,7 +41,8 @@ class SwitchWorld(CertificateWorld):
         self.check_reach()
 
     def check_reach(self) -> None:
-        levels = {one: pod.levels for one, pod in self.pods.items() if pod.levels}
+        known = ((one, pod) for one, pod in self.pods.items() if not pod.hidden)
+        levels = {one: pod.levels for one, pod in known if pod.levels}
         for ordinal, made in levels.items():
             self._check_pod(ordinal, made)
         live = self.objects.get(("StatefulSet", "c"))

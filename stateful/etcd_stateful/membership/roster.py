@@ -277,6 +277,11 @@ def lacks_pod_for(seen: Observation, seat: Seat, seconds: float) -> bool:
     return lacks_pod(seen, seat) and seen.missing.get(seat.name, 0.0) > seconds
 
 
+def not_created(seen: Observation, ordinal: int) -> str:
+    """What to say of a member whose pod does not exist."""
+    return f"its pod has yet to be created; {why_no_pod(seen, ordinal)}"
+
+
 def why_no_pod(seen: Observation, ordinal: int) -> str:
     """Why the StatefulSet controller does not create the pod, to follow a wait for it."""
     events = f"the Events of StatefulSet {seen.cluster.name} say what keeps it"

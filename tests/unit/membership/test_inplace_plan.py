@@ -870,6 +870,22 @@ class TestWhatFails:
         world.stuck_claims = set()
         assert drive(world, idle=8, limit=MOST) == Settled()
 
+    def test_a_pod_that_is_refused_was_waited_for_without_saying_so(self) -> None:
+        """Until it is created nobody is served. A policy or a quota may keep it away."""
+        world = running()
+        world.ask()
+        go(world, lambda _: bool(world.record.retired))
+        seen = world.observe()
+        assert seen.pod(3) is None
+
+        step = in_place.clean_up(seen)
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith(
+            "c-3 to serve the restored data (its pod has yet to be created; the Events of "
+            "StatefulSet c say what keeps it); until then claims data-c-0"
+        )
+
     def test_a_claim_that_is_being_deleted_was_said_to_be_kept(self) -> None:
         world = running()
         world.ask()

@@ -219,9 +219,14 @@ class TestMayComeBack:
         assert words in decide(with_pod(seen, 0, **change)).reason
 
     def test_a_member_without_a_pod(self) -> None:
+        """A quota may keep it away, and nothing said where to look."""
         seen = down(3, 0, 1).observe()
 
-        assert "c-0 has no pod" in quorum.missing(replace(seen, pods=seen.pods[1:])).reason
+        step = quorum.missing(replace(seen, pods=seen.pods[1:]))
+
+        assert "c-0 has no pod" in step.reason
+        assert "the Events of StatefulSet c say what keeps it" in step.reason
+        assert "the Events of" not in quorum.missing(seen).reason
 
     def test_a_member_that_has_its_ticket_is_starting(self) -> None:
         world = wiped(3, 0, 1)

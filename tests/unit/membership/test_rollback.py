@@ -237,7 +237,8 @@ class TestANewMinorThatFails:
         assert told.message == (
             "spec.version is 3.6.14, and the cluster stays with etcd 3.7.3: etcd 3.7 may have "
             "changed the data, and 3.6.14 could not read it then. Another patch of 3.7 is taken at "
-            "once. Until then: a quorum to answer: c-0 has no pod"
+            "once. Until then: a quorum to answer: c-0 has no pod; the Events of StatefulSet c say "
+            "what keeps it"
         )
 
     def test_a_patch_is_not_taken_while_a_container_is_being_started_again(self) -> None:

@@ -270,10 +270,10 @@ def _until_it_serves(seen: Observation) -> Step:
     pod = seen.pod(first[0].ordinal)
     if pod is None and (step := _claim_in_the_way(seen, first[0].ordinal)):
         return step
-    why = f" ({pod.trouble})" if pod and pod.trouble else ""
+    why = pod.trouble if pod else roster.not_created(seen, first[0].ordinal)
     name = naming.pod(seen.cluster.name, first[0].ordinal)
-    until = f"; until then {keeps}" if keeps else ""
-    return Wait(f"{name} to serve the restored data{why}{until}", soon=True)
+    words = f"{name} to serve the restored data{f' ({why})' if why else ''}"
+    return Wait(f"{words}; until then {keeps}" if keeps else words, soon=True)
 
 
 def _has_served(seen: Observation) -> bool:

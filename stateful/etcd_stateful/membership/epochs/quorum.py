@@ -38,7 +38,8 @@ def missing(seen: Observation) -> Step | None:
     every, size = [seat for seat in every if seat not in without], size - len(without)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if is_lost(seat)]
-    said = (*(_why(seen, seat) for seat in silent), upgrade.hint_if_assumed(seen))
+    whys = (_why(seen, seat) for seat in silent)
+    said = (*whys, _where_to_look(seen, silent), upgrade.hint_if_assumed(seen))
     words = "; ".join(filter(None, said))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _is_survivor_starting(seen, lost):
@@ -159,6 +160,13 @@ def is_lost(seat: Seat) -> bool:
     if seat.durable and claim and (claim.phase == "Lost" or (pod and pod.node_gone)):
         return True
     return seat.found in ("no-data", "damaged")
+
+
+def _where_to_look(seen: Observation, silent: list[Seat]) -> str:
+    """Where it says why pods are not created; empty if all are, or another pod has the name."""
+    absent = [seat for seat in silent if seat.pod is None]
+    known = any(roster.name_taken(seen, seat.ordinal) for seat in absent)
+    return roster.why_no_pod(seen, absent[0].ordinal) if absent and not known else ""
 
 
 def _why(seen: Observation, seat: Seat) -> str:

@@ -74,7 +74,7 @@ def _why_not_started(seen: Observation, seat: Seat) -> str:
     """What is wrong with its pod; empty if nothing is known to be."""
     pod = seat.pod
     if pod is None:
-        return f"its pod has yet to be created; {roster.why_no_pod(seen, seat.ordinal)}"
+        return roster.not_created(seen, seat.ordinal)
     if awaited := roster.awaited_name(seen, pod):
         return f"it waits for {awaited}"
     silent = roster.why_silent(pod)

@@ -106,9 +106,14 @@ class BackupJobs:
         metadata = raw["metadata"]
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
-        newest = await self._newest(backup, raw, over=state != "running")
-        if newest:
+        pods = await self._of_job(backup, raw, over=state != "running")
+        if newest := jobs.newest(pods):
             state = _state(state, newest)
+        why_not = self._trouble(raw, newest, state)
+        progress = await self._progress(newest) if newest and state == "running" else None
+        said = _said(newest)
+        if said == JobReport() and state == "running" and not why_not and not _has_begun(progress):
+            said = _said_before(pods)
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
         return Job(
@@ -117,22 +122,23 @@ class BackupJobs:
             resource_version=metadata["resourceVersion"],
             created=created(raw) or self._wall_clock(),
             state=state,
-            said=_said(newest) if newest else outcome.JobReport(),
+            said=said,
             why=jobs.why_failed(raw),
-            trouble=self._trouble(raw, newest, state),
-            progress=await self._progress(newest) if newest and state == "running" else None,
+            trouble=why_not,
+            progress=progress,
             other_owner="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
             order=_ordered(raw),
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 
-    async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:
-        """The newest pod of the Job. If the Job is over, the store may not show that pod's end."""
-        found = jobs.newest(jobs.of_job(self._pods(backup), job))
-        if over and (found is None or not jobs.message(found, CONTAINER)):
+    async def _of_job(self, backup: Owned, job: Json, *, over: bool) -> list[Any]:
+        """The pods of the Job. If it is over, the store may not show the end of the newest."""
+        found = jobs.of_job(self._pods(backup), job)
+        newest = jobs.newest(found)
+        if over and (newest is None or not jobs.message(newest, CONTAINER)):
             listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
-            found = jobs.newest(jobs.of_job(listed, job))
+            found = jobs.of_job(listed, job)
         return found
 
     def _pods(self, backup: Owned) -> list[Json]:
@@ -166,8 +172,22 @@ def _state(state: jobs.State, pod: Any) -> jobs.State:
     return state
 
 
+def _said_before(pods: list[Any]) -> JobReport:
+    """Why the pod before the newest has failed. It is reported until the next attempt gets further:
+    otherwise four that fail alike would change the status eight times."""
+    newest = jobs.newest(pods)
+    before = jobs.newest(pod for pod in pods if pod is not newest)
+    return JobReport(failure=_said(before).failure)
+
+
+def _has_begun(progress: Progress | None) -> bool:
+    return progress is not None and progress.has_begun
+
+
 def _said(pod: Any) -> JobReport:
     """What the Job's own container reports, or else the container before it that failed."""
+    if pod is None:
+        return JobReport()
     if text := jobs.message(pod, CONTAINER):
         return _with_cause(outcome.parse(text), pod)
     if text := jobs.message(pod, FETCH):

@@ -112,6 +112,10 @@ class Progress:
     size: int = 0
     bytes_per_second: int = 0
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.size or self.stored)
+
 
 @dataclass(frozen=True, slots=True)
 class JobReport:

@@ -276,9 +276,8 @@ def _running(job: Job) -> Step:
         words = f"the pod of Job {job.name}: {job.trouble}"
         return WriteStatus("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)
     if progress := job.progress:
-        begun = progress.size or progress.stored
         nothing = f"Job {job.name} has begun; nothing is uploaded yet"
-        words = "the snapshot is being uploaded to the store" if begun else nothing
+        words = "the snapshot is being uploaded to the store" if progress.has_begun else nothing
         return WriteStatus("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
     if job.said.stored:
         words = f"the backup is stored; Job {job.name} is about to end"

@@ -334,6 +334,29 @@ async def test_a_job_without_a_message_is_reported_with_the_message_of_kubernete
     assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
 
 
+async def test_attempts_that_fail_alike_changed_the_status_twice_each(world: World) -> None:
+    await world.settle()
+    failed = outcome.serialise(Failure("StoreRefused", "access denied"))
+    world.run_pod(message=failed, code=1)
+    await world.settle()
+    told = world.condition()
+    world.clock.now += 20
+
+    for progress in (None, Progress(0, 0, 0)):
+        world.run_pod(name="p2")
+        world.progress = progress
+        await world.settle()
+        assert world.condition() == told
+    world.run_pod(name="p2", message=failed, code=1)
+    await world.settle()
+    assert world.condition() == told
+
+    world.run_pod(name="p2")
+    world.progress = Progress(10, 100, 5)
+    await world.settle()
+    assert world.condition()["reason"] == "Running"
+
+
 async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: World) -> None:
     """A killed container leaves no message, so nothing said which limit to raise."""
     await world.settle()

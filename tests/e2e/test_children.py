@@ -35,6 +35,11 @@ ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
         "etcd-client",
         {"spec": {"ports": [{"name": "client", "port": 443}]}},
     ),
+    "client-exposed": (
+        SERVICES,
+        "etcd-client",
+        {"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["192.0.2.0/24"]}},
+    ),
     "client-label": (SERVICES, "etcd-client", {"metadata": {"labels": {INSTANCE: "other"}}}),
     "budget-least": (BUDGETS, "etcd", {"spec": {"minAvailable": 0}}),
     "budget-turned": (BUDGETS, "etcd", {"spec": {"minAvailable": None, "maxUnavailable": 1}}),

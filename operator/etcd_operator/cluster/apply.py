@@ -42,7 +42,7 @@ from etcd_operator.step_result import Done, Outdated, StepResult, TicketRefused,
 from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.exclusive import correction
+from etcd_stateful.manifests.exclusive import replacement
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
@@ -171,16 +171,26 @@ class Applier:
         if live is not None:
             metadata = {**manifest["metadata"], "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
-            if patch := correction(live, manifest):
-                patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
-                words = f"changed {step.kind} {step.name}"
-                return await self._patch(cluster, resource, step.name, patch, words)
         try:
             self._finder.take(resource, await self._kube.apply(resource, manifest))
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
+        except Rejected as error:
+            if live is None or not error.invalid:
+                raise
+            return await self._replace(cluster, resource, live, manifest)
         verb = "created" if live is None else "changed"
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
+
+    async def _replace(
+        self, cluster: EtcdCluster, resource: Resource, live: Json, manifest: Json
+    ) -> StepResult:
+        """Writes a manifest that the API server refuses beside what others have set."""
+        metadata = manifest["metadata"]
+        patch, name = replacement(live, manifest), metadata["name"]
+        patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        words = f"changed {resource.kind} {name}, without the fields that exclude its own"
+        return await self._patch(cluster, resource, name, patch, words)
 
     async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> StepResult:
         key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()

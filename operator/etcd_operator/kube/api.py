@@ -105,6 +105,11 @@ class Rejected(KubeError):
         return self.status == 403
 
     @property
+    def invalid(self) -> bool:
+        """Whether the object would not be valid."""
+        return self.status == 422
+
+    @property
     def not_found(self) -> bool:
         """Whether the object does not exist, or its kind is not served."""
         return self.status == 404

@@ -1,7 +1,7 @@
 """Fields that somebody has set on an owned object, and that exclude fields of its manifest.
 
-Server-side apply keeps fields that it does not name, so with one of these the API server would
-refuse every apply.
+Server-side apply keeps fields that it does not name: a `rollingUpdate`, a `maxUnavailable`, a probe
+of another kind. With one of these the API server would refuse every apply.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from typing import Any
 from etcd_stateful.manifests.common import Manifest
 
 
-def correction(live: Mapping[str, Any], manifest: Manifest) -> Manifest | None:
-    """A merge patch with the fields of the manifest in place of those; None if there are none."""
-    has, to_be = live["spec"], manifest["spec"]
-    match manifest["kind"]:
-        case "StatefulSet" if (has.get("updateStrategy") or {}).get("rollingUpdate") is not None:
-            return {"spec": {"updateStrategy": {**to_be["updateStrategy"], "rollingUpdate": None}}}
-        case "PodDisruptionBudget" if has.get("maxUnavailable") is not None:
-            # At no moment without either: that would let every pod be evicted.
-            return {"spec": {"minAvailable": to_be["minAvailable"], "maxUnavailable": None}}
-        case "Service":
-            return _ports(has.get("ports") or [], to_be["ports"])
-        case _:
-            return None
+def replacement(live: Mapping[str, Any], manifest: Manifest) -> Manifest:
+    """A merge patch that leaves nothing in the spec beside the fields of the manifest, in one
+    write: a budget without either field would let every pod be evicted.
+
+    Others' elements of lists stay, such as the ports of a Service, if they have names of their own.
+    """
+    return {"spec": _in_place_of(live["spec"], manifest["spec"])}
 
 
-def _ports(there: list[Manifest], wanted: list[Manifest]) -> Manifest | None:
-    """Apply tells ports apart by their numbers, but each must have a name that no other has."""
-    numbers = {one["name"]: one["port"] for one in wanted}
-    others = [one for one in there if one.get("name") and one["name"] not in numbers]
-    ours = [one for one in there if one not in others]
-    if all(numbers.get(one.get("name")) == one["port"] for one in ours):
-        return None
-    return {"spec": {"ports": [*others, *wanted]}}
+def _in_place_of(live: Any, wanted: Any) -> Any:
+    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
+        ours = {key: _in_place_of(live.get(key), value) for key, value in wanted.items()}
+        return dict.fromkeys(live.keys() - wanted.keys()) | ours
+    if isinstance(live, list) and isinstance(wanted, list) and _are_named(wanted):
+        names = {one["name"] for one in wanted}
+        return [*(one for one in live if one.get("name", "") not in {"", *names}), *wanted]
+    return wanted
+
+
+def _are_named(items: list[Any]) -> bool:
+    return bool(items) and all(isinstance(one, Mapping) and "name" in one for one in items)

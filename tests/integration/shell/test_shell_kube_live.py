@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import pytest
 from harness.slow import SLOW
@@ -22,6 +23,8 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.exclusive import replacement
+from etcd_stateful.manifests.services import client_service
 from etcd_stateful.manifests.statefulset import stateful_set
 
 pytestmark = pytest.mark.integration
@@ -51,6 +54,48 @@ async def test_apply_removes_omitted_fields_and_overrides_other_managers(client,
     healed = await client.apply(SERVICES, service(namespace))
 
     assert healed["metadata"]["labels"] == LABELS | {"z": "kept"}
+
+
+EXPOSED = {"type": "LoadBalancer", "loadBalancerSourceRanges": ["192.0.2.0/24"]}
+PROFILE = {"seccompProfile": {"type": "Localhost", "localhostProfile": "etcd.json"}}
+
+
+@pytest.mark.parametrize("altered", ["probe", "variable", "profile", "strategy", "exposed"])
+async def test_what_others_have_set_beside_our_fields_is_gone_after_a_replacement(
+    client, namespace, altered
+):
+    """Not after an apply, which is refused."""
+    given = body(3, pod={"etcdEnv": [{"name": "A", "value": "1"}]})
+    given["metadata"]["namespace"] = namespace
+    cluster = parse_cluster(given)
+    manifest = stateful_set(cluster, replicas=0, operator_image="x")
+    resource = SERVICES if altered == "exposed" else STATEFUL_SETS
+    if altered == "exposed":
+        manifest = client_service(cluster)
+    made = await client.apply(resource, manifest)
+    name, spec = made["metadata"]["name"], copy.deepcopy(made["spec"])
+    match altered:
+        case "probe":
+            [etcd] = spec["template"]["spec"]["containers"]
+            etcd["readinessProbe"] = {"tcpSocket": {"port": 2379}}
+        case "variable":
+            [etcd] = spec["template"]["spec"]["containers"]
+            etcd["env"] = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]
+        case "profile":
+            spec["template"]["spec"]["securityContext"] |= PROFILE
+        case "strategy":
+            spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+        case "exposed":
+            spec |= EXPOSED
+    live = await client.merge_patch(resource, namespace, name, {"spec": spec})
+    with pytest.raises(Rejected) as refused:
+        await client.apply(resource, manifest)
+    assert refused.value.invalid
+
+    healed = await client.merge_patch(resource, namespace, name, replacement(live, manifest))
+
+    assert healed["spec"] == made["spec"]
+    assert (await client.apply(resource, manifest))["spec"] == made["spec"]
 
 
 async def test_an_emoji_or_a_control_character_had_its_apply_refused(client, namespace):

@@ -9,6 +9,7 @@ from etcd_operator.kube.api import DISRUPTION_BUDGETS, SERVICES, STATEFUL_SETS
 
 CANARY = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
 EXTERNAL = {"type": "ExternalName", "externalName": "elsewhere.example.com", "clusterIP": None}
+EXPOSED = {"type": "LoadBalancer", "loadBalancerSourceRanges": ["192.0.2.0/24"]}
 
 
 @pytest.fixture
@@ -26,6 +27,7 @@ async def settled():
         pytest.param(SERVICES, "a-client", {"ports": [{"name": "client", "port": 443}]}, id="port"),
         pytest.param(SERVICES, "a-client", {"ports": [{"port": 443}]}, id="unnamed"),
         pytest.param(SERVICES, "a", EXTERNAL, id="headless"),
+        pytest.param(SERVICES, "a-client", EXPOSED, id="load-balancer"),
     ],
 )
 async def test_a_field_that_excludes_one_of_ours_could_never_be_taken_back(
@@ -37,6 +39,22 @@ async def test_a_field_that_excludes_one_of_ours_could_never_be_taken_back(
     await settled.run()
 
     assert before.items() <= settled.kube.live(resource, name)["spec"].items()
+    assert "StepFailed" not in settled.events.reasons()
+
+
+async def test_a_probe_of_another_kind_could_never_be_taken_back(settled):
+    """As somebody sets one who wants pods Ready at any price. The API server takes one handler."""
+    before = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]
+    [etcd] = before["spec"]["containers"]
+    added = {"name": "other", "image": "other"}
+    altered = etcd | {"readinessProbe": {"tcpSocket": {"port": 2379}, "periodSeconds": 1}}
+    pod = {"spec": {"containers": [altered, added]}}
+    await settled.kube.merge_patch(STATEFUL_SETS, "default", "a", {"spec": {"template": pod}})
+
+    await settled.run()
+
+    now = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]
+    assert now["spec"]["containers"] == [added, etcd]
     assert "StepFailed" not in settled.events.reasons()
 
 

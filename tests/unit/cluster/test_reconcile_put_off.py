@@ -64,7 +64,8 @@ async def test_an_object_that_was_deleted_to_mend_a_refused_change_was_missing_u
     found["metadata"]["labels"].pop("app.kubernetes.io/name")
     settled.kube.put(resource, found)
     refused = Rejected("spec: Invalid value: field is immutable", status=422)
-    settled.kube.failures[f"apply {resource.kind}"] = [refused]
+    for verb in ("apply", "patch"):
+        settled.kube.failures[f"{verb} {resource.kind}"] = [refused]
     await settled.until_failed()
 
     assert await settled.missing_for(resource, name) < 1

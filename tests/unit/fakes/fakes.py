@@ -16,7 +16,7 @@ from typing import Any
 
 from copied import copied
 from fake_accounts import FakeAccounts
-from fixed import applied_ports, excluded, fixed
+from fixed import applied_containers, applied_ports, excluded, fixed
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.apply import Applier
@@ -161,6 +161,9 @@ class FakeKube:
             made = _merged(known or {}, manifest)
             if resource == SERVICES:
                 made["spec"]["ports"] = applied_ports(known, manifest)
+            if resource == STATEFUL_SETS:
+                pod = made["spec"]["template"]["spec"]
+                pod["containers"] = applied_containers(known, manifest)
             if words := excluded(made.get("spec") or {}):
                 raise Rejected(words, status=422)
             if resource == STATEFUL_SETS and known and fixed(made) != fixed(known):

@@ -15,6 +15,8 @@ _CHANGEABLE: Final = frozenset(
     }
 )
 
+_HANDLERS: Final = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
+
 
 def fixed(stateful_set: dict[str, Any]) -> dict[str, Any]:
     """The part of a StatefulSet's spec of which it refuses every change, with all that comes along
@@ -35,6 +37,15 @@ def excluded(spec: dict[str, Any]) -> str:
         return "spec.ports[1].name: Required value, or Duplicate value"
     if spec.get("type") == "ExternalName" and "clusterIP" in spec:
         return "spec.clusterIPs: Forbidden: may not be set for ExternalName services"
+    if spec.get("type") == "ClusterIP" and "loadBalancerSourceRanges" in spec:
+        return "spec.LoadBalancerSourceRanges: Forbidden: only when `type` is 'LoadBalancer'"
+    return _excluded_in_probes((spec.get("template") or {}).get("spec") or {})
+
+
+def _excluded_in_probes(pod: dict[str, Any]) -> str:
+    probes = [one.get("readinessProbe") or {} for one in pod.get("containers") or ()]
+    if any(len(probe.keys() & _HANDLERS) > 1 for probe in probes):
+        return "readinessProbe: Forbidden: may not specify more than 1 handler type"
     return ""
 
 
@@ -44,3 +55,15 @@ def applied_ports(known: dict[str, Any] | None, manifest: dict[str, Any]) -> lis
     numbers = {one["port"] for one in ports}
     there = known["spec"].get("ports") or [] if known else []
     return [*(one for one in there if one["port"] not in numbers), *ports]
+
+
+def applied_containers(known: dict[str, Any] | None, manifest: dict[str, Any]) -> list[Any]:
+    """The containers after an apply, in whose probes it keeps the fields of others."""
+    before = known["spec"]["template"]["spec"]["containers"] if known else []
+    there = {one["name"]: one for one in before}
+    made = []
+    for one in manifest["spec"]["template"]["spec"]["containers"]:
+        probes = {key: value for key, value in one.items() if key.endswith("Probe")}
+        kept = there.get(one["name"], {})
+        made.append(one | {key: kept.get(key, {}) | value for key, value in probes.items()})
+    return made

@@ -7,8 +7,10 @@ from decimal import ROUND_UP, Context, Decimal
 from typing import Final
 
 _FORM: Final = re.compile(
-    r"([+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))(?:(n|u|m|k|Ki|[MGTPE]i?)|([eE][+-]?[0-9]{1,3}))?"
+    r"([+-]?(?:[0-9]{1,64}(?:\.[0-9]{0,64})?|\.[0-9]{1,64}))(?:(n|u|m|k|Ki|[MGTPE]i?)|([eE][+-]?[0-9]{1,3}))?"
 )
+"""With more digits than the CRD admits, as the API server writes some values with more of them."""
+
 _FACTORS: Final[dict[str | None, Decimal]] = {
     None: Decimal(1),
     "n": Decimal("0.000000001"),
@@ -20,8 +22,11 @@ _FACTORS: Final[dict[str | None, Decimal]] = {
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("MGTPE", start=2)},
 }
 
-_DIGITS: Final = Context(prec=100)
+_DIGITS: Final = Context(prec=200)
 """Enough for every value of the form above."""
+
+_MOST_BINARY: Final = Decimal(2**63 - 1)
+"""The API server stores no more than this of a quantity with a binary unit, such as `100Ei`."""
 
 PLACES: Final = 9
 """How many decimal places the API server keeps."""
@@ -36,6 +41,8 @@ def parse_quantity(text: str) -> Decimal | None:
     if match is None:
         return None
     value = _DIGITS.multiply(Decimal(match[1] + (match[3] or "")), _FACTORS[match[2]])
+    if match[2] and match[2].endswith("i"):
+        value = min(value, _MOST_BINARY)
     return _rounded(value, PLACES)
 
 
@@ -55,7 +62,7 @@ def is_less(left: str, right: str) -> bool:
 def same_quantity(left: object, right: object, places: int = PLACES) -> bool:
     """Whether both are the same value once rounded to so many decimal places, however it is
     written: the API server stores `1000m` as `1`."""
-    if not isinstance(left, str | int) or not isinstance(right, str | int):
+    if not isinstance(left, str | int | float) or not isinstance(right, str | int | float):
         return False
     one, other = parse_quantity(str(left)), parse_quantity(str(right))
     if one is None or other is None:

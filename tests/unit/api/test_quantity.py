@@ -106,6 +106,15 @@ def test_any_other_text_has_no_value(text: str) -> None:
         ("0.3333333333Gi", "357913941297541940n"),
         ("-0.1n", "-1n"),
         ("1e-20", "1n"),
+        # As many digits as the CRD lets in: Decimal(1) / 3, and what the API server makes of it.
+        ("0.3333333333333333333333333333", "333333334n"),
+        ("0.472803852808414852538885Ei", "545105729363791863963005174n"),
+        # It caps those with a binary unit.
+        ("100Ei", "9223372036854775807"),
+        ("100E", "100e18"),
+        # As stored before the CRD had a schema.
+        (0.5, "500m"),
+        (1e-07, "100n"),
     ],
 )
 def test_two_spellings_of_one_value_are_equal(left: object, right: object) -> None:
@@ -126,7 +135,9 @@ def test_two_spellings_of_one_value_are_equal(left: object, right: object) -> No
         ("", ""),
         ([], []),
         ({"a": 1}, {"a": 1}),
-        (1.0, "1"),
+        (0.5, "5m"),
+        (float("nan"), "0"),
+        ("8Ei", "8E"),
     ],
 )
 def test_other_values_are_not_equal(left: object, right: object) -> None:

@@ -19,6 +19,8 @@ from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, data_mount, downwa
 LABEL: Final = "etcd-recovery"
 """Differs from the label of the members' pods, so that no Service or StatefulSet selects these."""
 
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+
 
 def job(
     cluster: EtcdCluster,
@@ -40,13 +42,24 @@ def job(
     described |= {"labels": labels(cluster.name), "annotations": dict(notes)}
     made = {
         "labels": {**cluster.pod.labels, **pod_labels, **labels(cluster.name)},
-        "annotations": dict(cluster.pod.annotations),
+        "annotations": _annotations(cluster, pod),
     }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": described,
         "spec": {**spec, "template": {"metadata": made, "spec": pod}},
+    }
+
+
+def _annotations(cluster: EtcdCluster, pod: Manifest) -> dict[str, str]:
+    """The spec's annotations of pods, but for AppArmor's of containers that only members' pods
+    have: the API server would refuse the Job."""
+    there = {one["name"] for one in (*pod["initContainers"], *pod["containers"])}
+    return {
+        key: text
+        for key, text in cluster.pod.annotations.items()
+        if not key.startswith(_APPARMOR) or key.removeprefix(_APPARMOR) in there
     }
 
 

@@ -25,6 +25,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.jobs import restore
 from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
+from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
@@ -35,6 +36,9 @@ RESOURCES = {"requests": {"cpu": "2", "memory": "8Gi"}}
 RECORD = replace(
     records.adopted("uid", 0xABC, "3.7.3", 3), epoch=2, survivor="c-1", cluster_uid="uid"
 )
+
+APPARMOR = "container.apparmor.security.beta.kubernetes.io"
+STORE = stores.Store("Volume", "backups", "daily/etcd.db")
 
 
 def job(**pod: Any) -> dict[str, Any]:
@@ -70,6 +74,27 @@ class TestTheManifest:
         assert etcd["terminationMessagePolicy"] == "FallbackToLogsOnError"
         assert etcd["env"][0] == {"name": "GOTRACEBACK", "value": "none"}
         assert [one["name"] for one in etcd["env"][1:]] == ["ETCD_MAX_TXN_OPS"]
+
+    def test_an_apparmor_annotation_for_another_container_had_the_job_refused(self) -> None:
+        """At each try: `start` is in members' pods only, and etcd itself in no Job of a restore."""
+        of_etcd, of_start = (f"{APPARMOR}/{name}" for name in ("etcd", "start"))
+        notes = {of_etcd: "runtime/default", of_start: "unconfined", "team": "storage"}
+        cluster = parse_cluster(body(3, pod={"annotations": notes}))
+        first = records.first_attempt("uid", {"c-0": cluster.peer_url(0)}, "3.7.3")
+        back = restore_job(
+            cluster,
+            records.restoring(first, size=3),
+            STORE,
+            claim_uid="v1",
+            operator_image="operator:1",
+        )
+        recovers, restores = (
+            one["spec"]["template"]["metadata"]["annotations"]
+            for one in (job(annotations=notes), back)
+        )
+
+        assert recovers == {of_etcd: "runtime/default", "team": "storage"}
+        assert restores == {"team": "storage"}
 
     def test_only_the_finish_container_mounts_roots_password(self) -> None:
         auth = {"rootSecret": {"name": "root", "key": "pw"}}

@@ -105,9 +105,15 @@ def _network(reader: Reader, key: str, text: str) -> Network | None:
         found = ip_network(text) if "/" in text else None
     except ValueError:
         found = None
-    if found is None:
+    if found is None or not _is_written_plainly(found, text):
         reader.problem(key, f"must be a network like 10.0.0.0/8, found {text[:60]!r}")
     return found
+
+
+def _is_written_plainly(found: Network, text: str) -> bool:
+    """Whether Kubernetes takes it, which refuses a `/08`, and IPv4 in the form of IPv6 (1.36)."""
+    mapped = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
+    return text.endswith(f"/{found.prefixlen}") and not mapped
 
 
 def _is_within(part: Network, whole: Network) -> bool:

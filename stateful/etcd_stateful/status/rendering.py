@@ -91,7 +91,7 @@ def _plan(outcome: Outcome) -> str:
     if isinstance(outcome.step, Hold):
         why, _, _ = outcome.step.message.partition(". ")
         return f"nothing until a human acts ({outcome.step.reason}): {why}"[:LONGEST_MESSAGE]
-    return outcome.words or "nothing to do"
+    return (outcome.words or "nothing to do")[:LONGEST_MESSAGE]
 
 
 def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:

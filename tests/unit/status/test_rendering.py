@@ -16,6 +16,7 @@ from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.observed.put_off import DELETION, PutOff
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
 from etcd_stateful.versions import parse_version
@@ -187,6 +188,17 @@ class TestPlan:
         found = status(World(body(3)), failure="x" * 5000)
 
         assert found["plan"].startswith("retry: xxx")
+        assert len(found["plan"]) == 1024
+
+    def test_a_long_answer_of_a_webhook_had_the_whole_status_refused(self) -> None:
+        """The CRD lets in 32,768 characters, and a webhook may answer as it likes."""
+        refused = {(DELETION, "data-c-3"): PutOff({"metadata": {}}, "x" * 40_000)}
+        world = formed(3)
+        seen = replace(world.observe(), put_off=refused)
+
+        found = render(world.body, Outcome(seen, decide(seen)), NOW)
+
+        assert found["plan"].startswith("to be retried: xxx")
         assert len(found["plan"]) == 1024
 
     def test_without_a_step(self) -> None:

@@ -15,8 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from localkube import providers
+
 ROOT = Path(__file__).parents[1]
-KUBECONFIG = os.environ.get("KUBECONFIG") or str(ROOT / "build" / "cluster" / "kubeconfig")
+KUBECONFIG = str(providers.kubeconfig())
 MANIFEST = ROOT / "examples" / "etcd-cluster.yaml"
 CLUSTER = "example-etcd-cluster"
 NAMESPACE = "default"

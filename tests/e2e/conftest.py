@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: the cluster that KUBECONFIG names, with the operator in it.
+"""Fixtures of the end-to-end tests: the local cluster or another one, with the operator in it.
 
 Every test gets a namespace of its own (`place`), which enforces the restricted pod security
 profile. After the test the invariants are checked, then the namespace goes in the background. A

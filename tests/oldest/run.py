@@ -145,7 +145,7 @@ def start(folder: Path, stack: ExitStack) -> None:
         key=str(server.key),
     ).start()
     stack.callback(controllers.stop)
-    os.environ |= {"HELM": str(helm), "KUBECONFIG": str(kubeconfig)}
+    os.environ |= {"HELM": str(helm), "PROVIDER": "existing", "KUBECONFIG": str(kubeconfig)}
     print(run(*asked, "version"), run(helm, "version"), sep="", flush=True)
 
 

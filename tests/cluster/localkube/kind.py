@@ -27,14 +27,14 @@ def up(nodes: int | None) -> None:
     if CLUSTER not in _kind("get", "clusters").split():
         with step("kind creates the cluster"):
             _create(nodes or 1)
-    _kind("export", "kubeconfig", f"--name={CLUSTER}", f"--kubeconfig={LINK / 'kubeconfig'}")
+    _kind("export", "kubeconfig", *_named())
     for image in etcd_images():
         with step(f"load {image.names[0]}"):
             _kind("load", "image-archive", f"--name={CLUSTER}", str(image.archive))
 
 
 def down() -> None:
-    _kind("delete", "cluster", f"--name={CLUSTER}")
+    _kind("delete", "cluster", *_named())
     shutil.rmtree(LINK, ignore_errors=True)
 
 
@@ -67,7 +67,12 @@ def _create(nodes: int) -> None:
         workers="\n".join(["- role: worker"] * (nodes - 1)),
     )
     image = f"--image={pinned('KIND_NODE')}"
-    _kind("create", "cluster", f"--name={CLUSTER}", f"--config={config}", image, "--wait=120s")
+    _kind("create", "cluster", *_named(), f"--config={config}", image, "--wait=120s")
+
+
+def _named() -> tuple[str, str]:
+    """The cluster, and a kubeconfig of its own: without one kind would change that of the user."""
+    return f"--name={CLUSTER}", f"--kubeconfig={LINK / 'kubeconfig'}"
 
 
 def _kind(*arguments: str) -> str:

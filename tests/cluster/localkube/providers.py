@@ -22,42 +22,33 @@ PROVIDERS: dict[str, Provider] = {"local": cluster, "kind": kind, "existing": ex
 
 
 def choose() -> Provider:
-    """PROVIDER, or else the first one that can work; prints which and why.
-
-    Raises ClusterError where PROVIDER and KUBECONFIG contradict each other: helm and the tests go
-    by KUBECONFIG, and would act on another cluster than the one that was asked for.
-    """
+    """PROVIDER, or else the first one that can work; prints which and why."""
     name, reason = _choice()
     if name not in PROVIDERS:
         raise ClusterError(f"PROVIDER={name}: must be one of {', '.join(PROVIDERS)}")
-    given = os.environ.get("KUBECONFIG")
-    if name != "existing" and given and _is_foreign(given):
-        raise ClusterError(
-            f"PROVIDER={name} is asked for, but KUBECONFIG names another cluster ({given}): unset "
-            "KUBECONFIG, or set PROVIDER=existing to use that one"
-        )
-    say(f"provider: {name} ({reason})")
+    say(f"provider: {name} ({reason}), kubeconfig: {kubeconfig()}")
     return PROVIDERS[name]
 
 
 def kubeconfig() -> Path:
-    """KUBECONFIG, or that of the cluster built here."""
+    """The kubeconfig of everything that make, the tests and the benchmarks do.
+
+    What KUBECONFIG names is left alone, because in many a shell that is a cluster that others
+    depend on, and tests replace CRDs and uninstall operators. Only PROVIDER=existing is to use it.
+    """
+    if os.environ.get("PROVIDER") != "existing":
+        return LINK / "kubeconfig"
     given = os.environ.get("KUBECONFIG")
-    return Path(given) if given and _is_foreign(given) else LINK / "kubeconfig"
+    if not given:
+        raise ClusterError("PROVIDER=existing: set KUBECONFIG to the kubeconfig of that cluster")
+    return Path(given)
 
 
 def _choice() -> tuple[str, str]:
-    forced, given = os.environ.get("PROVIDER"), os.environ.get("KUBECONFIG")
-    if forced:
+    if forced := os.environ.get("PROVIDER"):
         return forced, "PROVIDER says so"
-    if given and _is_foreign(given):
-        return "existing", f"KUBECONFIG is {given}"
     if LINK.is_symlink():
         return "local", "it is up"
     if kind.usable():
         return "kind", "Docker runs here"
     return "local", "no Docker daemon with kind's node image"
-
-
-def _is_foreign(given: str) -> bool:
-    return Path(given).resolve() != (LINK / "kubeconfig").resolve()

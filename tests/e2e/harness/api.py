@@ -1,9 +1,8 @@
-"""A client of the API server in KUBECONFIG that works with plain dictionaries."""
+"""A client of the API server that works with plain dictionaries."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from urllib.parse import urlencode
 from kubernetes import client, config
 
 from harness.slow import SLOW
+from localkube import providers
 
 Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[3]
 LOCAL_KUBECONFIG = ROOT / "build" / "cluster" / "kubeconfig"
-KUBECONFIG = Path(os.environ.get("KUBECONFIG") or LOCAL_KUBECONFIG)
+KUBECONFIG = providers.kubeconfig()
 ETCD_GROUP = "etcd.database.coreos.com"
 
 

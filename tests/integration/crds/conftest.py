@@ -1,8 +1,7 @@
-"""The API server in KUBECONFIG, by default that of the local cluster, with the CRDs of crds/."""
+"""The API server, of the local cluster unless another is asked for, with the CRDs of crds/."""
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ import pytest
 import yaml
 from kubernetes import client, config
 
+from localkube import providers
+
 ROOT = Path(__file__).parents[3]
-LOCAL_KUBECONFIG = ROOT / "build" / "cluster" / "kubeconfig"
 APPLY = "application/apply-patch+yaml"
 MANAGER = "crd-cases"
 """A field manager of its own: with Helm's, the apply would remove Helm's labels from the CRDs."""
@@ -22,7 +22,7 @@ MANAGER = "crd-cases"
 
 @pytest.fixture(scope="session")
 def kubeconfig() -> str:
-    return os.environ.get("KUBECONFIG") or str(LOCAL_KUBECONFIG)
+    return str(providers.kubeconfig())
 
 
 @pytest.fixture(scope="session")

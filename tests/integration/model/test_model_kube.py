@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ import pytest
 from compared import Line, Together, compare, told
 from kube_modelled import OUTDATED, KubeModelled
 from kube_real import Cluster
+
+from localkube import providers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -166,9 +167,8 @@ TRACES: dict[str, tuple[int, tuple[Line, ...]]] = {
 
 
 def kubeconfig() -> str:
-    """What KUBECONFIG names, else the local cluster's."""
-    local = Path(__file__).parents[3] / "build" / "cluster" / "kubeconfig"
-    path = os.environ.get("KUBECONFIG") or str(local)
+    """Of the local cluster unless another is asked for."""
+    path = str(providers.kubeconfig())
     if not Path(path).exists():
         pytest.fail(f"no cluster: {path} is not there (make cluster)")
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -14,19 +13,19 @@ import pytest
 
 from etcd_operator.kube.api import Resource
 from etcd_operator.kube.client import Client
+from localkube import providers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from shell_live import Breakable, Informed
 
-ROOT = Path(__file__).parents[3]
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 
 @pytest.fixture(autouse=True)
 def kubeconfig(monkeypatch: pytest.MonkeyPatch) -> str:
-    """What KUBECONFIG names, else the local cluster's."""
-    path = os.environ.get("KUBECONFIG") or str(ROOT / "build" / "cluster" / "kubeconfig")
+    """Of the local cluster unless another is asked for."""
+    path = str(providers.kubeconfig())
     if not Path(path).exists():
         pytest.fail(f"no cluster: {path} is not there (make cluster)")
     monkeypatch.setenv("KUBECONFIG", path)

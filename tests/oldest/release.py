@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from localkube.paths import BUILD
-from localkube.shell import run
+from localkube.shell import ClusterError, run
 
 ROOT = Path(__file__).parents[2]
 BIN = BUILD / "bin"
@@ -20,13 +20,24 @@ NAME = "etcd-operator"
 THERE = f"--namespace={NAME}"
 IDLE = ("--wait", "--set=image.repository=reg/op", "--set=replicas=0")
 
+OWN = "OLDEST_KUBECONFIG"
+"""By this variable `run.py` names the Kubernetes that it has started for these tests."""
+
 
 def helm(*words: str) -> str:
-    return run(os.environ.get("HELM") or BIN / "helm", *words)
+    return run(os.environ.get("HELM") or BIN / "helm", _own(), *words)
 
 
 def kubectl(*words: str, stdin: str | None = None) -> str:
-    return run(BIN / "kubectl", *words, stdin=stdin)
+    return run(BIN / "kubectl", _own(), *words, stdin=stdin)
+
+
+def _own() -> str:
+    """Raises ClusterError without a Kubernetes of our own. These tests upgrade and uninstall the
+    release of README.md, so they must reach no other."""
+    if not (kubeconfig := os.environ.get(OWN)):
+        raise ClusterError("these tests need a Kubernetes of their own: python tests/oldest/run.py")
+    return f"--kubeconfig={kubeconfig}"
 
 
 def install() -> None:

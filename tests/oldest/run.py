@@ -145,7 +145,8 @@ def start(folder: Path, stack: ExitStack) -> None:
         key=str(server.key),
     ).start()
     stack.callback(controllers.stop)
-    os.environ |= {"HELM": str(helm), "PROVIDER": "existing", "KUBECONFIG": str(kubeconfig)}
+    own = dict.fromkeys(("KUBECONFIG", release.OWN), str(kubeconfig))
+    os.environ |= {"HELM": str(helm), "PROVIDER": "existing", **own}
     print(run(*asked, "version"), run(helm, "version"), sep="", flush=True)
 
 

@@ -69,7 +69,8 @@ class Client:
         seconds: float = 10.0,
         observe: Observe = lambda *_: None,
     ) -> Self:
-        """Connects as the pod's service account, else by kubeconfig. Raises `NotConfigured`."""
+        """Connects by the kubeconfig; without one as `Transport.connect` says. Raises
+        `NotConfigured`."""
         transport = await Transport.connect(kubeconfig)
         return cls(transport.configuration, seconds=seconds, observe=observe)
 

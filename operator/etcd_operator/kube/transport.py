@@ -112,16 +112,16 @@ class Transport:
 
     @classmethod
     async def connect(cls, kubeconfig: str | None = None) -> Self:
-        """Connects as the pod's service account, whose token is read again every minute; else by
-        kubeconfig. Raises `NotConfigured`."""
+        """Connects by the kubeconfig. Without one, as the pod's service account, whose token is
+        read again every minute; else by the kubeconfig of the environment. Raises `NotConfigured`.
+        """
         configuration = Configuration()
-        try:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        except ConfigException as in_pod:
+        why = "a kubeconfig is given" if kubeconfig else _load_service_account(configuration)
+        if why:
             try:
                 await _load_kubeconfig(kubeconfig, configuration)
             except (ConfigException, OSError) as error:
-                raise NotConfigured(f"not in a pod ({in_pod}), and: {error}") from error
+                raise NotConfigured(f"no service account ({why}), and: {error}") from error
         return cls(configuration)
 
     @property
@@ -199,6 +199,15 @@ class Transport:
             raise OSError(str(error)) from error
         if token and token["value"]:
             headers[token["key"]] = token["value"]
+
+
+def _load_service_account(configuration: Configuration) -> str:
+    """Returns why there is none; empty if it was loaded."""
+    try:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        return str(error)
+    return ""
 
 
 async def _load_kubeconfig(file: str | None, configuration: Configuration) -> None:

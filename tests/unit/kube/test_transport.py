@@ -1,4 +1,5 @@
-"""Connections that are left when a session is closed and its peer does not answer."""
+"""How a connection is set up, and what is left when a session is closed and its peer does not
+answer."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 from harness.authority import Authority
+from kubernetes.aio.client.configuration import Configuration
 
-from etcd_operator.kube.transport import Connector
+from etcd_operator.kube import transport
+from etcd_operator.kube.transport import Connector, Transport
 
 ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 """No chunk follows, as in a watch without events."""
@@ -79,3 +82,20 @@ def test_a_connection_cancelled_at_any_moment_leaves_no_socket_open(silent: Sile
 
     asyncio.run(begin_to_watch())
     gc.collect()
+
+
+async def test_a_named_kubeconfig_gave_way_to_the_service_account_of_a_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tests that ran in a runner's pod made and deleted namespaces in the runner's own cluster."""
+
+    async def load(file: str, configuration: Configuration) -> None:
+        configuration.host = f"https://server.of{file}"
+
+    monkeypatch.setattr(transport, "load_incluster_config", lambda **_: None)
+    monkeypatch.setattr(transport, "_load_kubeconfig", load)
+
+    connected = await Transport.connect("/named")
+    await connected.close()
+
+    assert connected.server == "https://server.of/named"

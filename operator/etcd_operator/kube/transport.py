@@ -122,6 +122,9 @@ class Transport:
                 await _load_kubeconfig(kubeconfig, configuration)
             except (ConfigException, OSError) as error:
                 raise NotConfigured(f"no service account ({why}), and: {error}") from error
+        # A pod may be told of a proxy for what is outside of the cluster, with the network of
+        # Services in NO_PROXY. Unlike Go, Python does not understand networks there.
+        configuration.client_session_kwargs = {"trust_env": bool(why)}
         return cls(configuration)
 
     @property
@@ -141,7 +144,7 @@ class Transport:
             connector=Connector(self._rest.ssl_context),
             middlewares=(authorize,),
             trace_configs=list(traces),
-            trust_env=True,
+            **(self.configuration.client_session_kwargs or {}),
         )
 
     @contextlib.asynccontextmanager

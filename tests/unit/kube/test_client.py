@@ -458,7 +458,9 @@ async def test_a_session_of_the_watches_refreshes_the_token_for_each_request(cli
     assert tokens == ["bearer 0", "bearer 1"]
 
 
-async def test_in_a_pod_the_token_is_read_again(server, tmp_path, monkeypatch):
+@pytest.fixture
+def pod(server, tmp_path, monkeypatch):
+    """The file of the token in the pod that this process is in."""
     token, ca = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("first")
     shutil.copy(certifi.where(), ca)
@@ -466,8 +468,32 @@ async def test_in_a_pod_the_token_is_read_again(server, tmp_path, monkeypatch):
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(ca))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rpartition(":")[2])
+    return token
+
+
+async def connected(server):
     client = await Client.connect(seconds=10)
     client._transport.configuration.host = server.url  # the server here speaks no TLS
+    return client
+
+
+async def test_a_proxy_in_the_environment_kept_a_pod_from_the_api_server(server, pod, monkeypatch):
+    """As a policy of the cluster may add it to every pod, with the network of its Services in
+    NO_PROXY, which programs in Go understand."""
+    for name, value in (("http_proxy", "http://127.0.0.1:9"), ("no_proxy", "127.0.0.0/8")):
+        monkeypatch.setenv(name, value)
+    client = await connected(server)
+    for _ in range(2):
+        server.will()
+
+    await client.get(PODS, "ns", "a")
+    async with client.session() as session, session.get(f"{server.url}/api/v1/pods") as response:
+        assert response.status == 200
+    await client.close()
+
+
+async def test_in_a_pod_the_token_is_read_again(server, pod):
+    token, client = pod, await connected(server)
     hook = client._transport.configuration.refresh_api_key_hook
     loader = hook.__closure__[0].cell_contents
     for content in ("first", "second"):

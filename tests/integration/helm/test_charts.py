@@ -150,6 +150,16 @@ def test_every_binding_matches_its_role_and_no_rule_has_a_wildcard(namespaces: l
     assert "*" not in json.dumps([role["rules"] for role in made])
 
 
+def test_two_releases_had_one_cluster_role() -> None:
+    """With --take-ownership, as for CRDs, the second took the rights of the first."""
+
+    def names(release: str, namespace: str) -> set[str]:
+        made = render(OPERATOR, release, namespace, watchNamespaces=["*"])
+        return {one["metadata"]["name"] for one in made if one["kind"].startswith("ClusterRole")}
+
+    assert names("prod", "etcd").isdisjoint(names("etcd-operator", "etcd-prod"))
+
+
 def test_without_rbac_there_is_no_role() -> None:
     manifests = render(OPERATOR, rbac__create=False)
 
@@ -546,7 +556,9 @@ def check_names(manifest: Manifest) -> None:
     metadata, kind = manifest["metadata"], manifest["kind"]
     said = metadata if kind == "CustomResourceDefinition" else manifest
     assert all(isinstance(one, str) for one in texts(said)), manifest
-    assert (SERVICE_NAME if kind == "Service" else SUBDOMAIN).fullmatch(metadata["name"]), metadata
+    parts = metadata["name"].split(":") if kind.startswith("ClusterRole") else [metadata["name"]]
+    form = SERVICE_NAME if kind == "Service" else SUBDOMAIN
+    assert all(form.fullmatch(one) for one in parts), metadata
     assert all(LABEL_VALUE.fullmatch(one) for one in metadata["labels"].values()), metadata
 
 

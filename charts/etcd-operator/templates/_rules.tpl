@@ -67,9 +67,14 @@ that do not exist yet.
   verbs: [get, create, patch]
 {{- end }}
 
-{{- /* Only in the release's own namespace: which copy of the operator acts. */}}
+{{- /* Only in the release's own namespace: which copy of the operator acts. Leases of others are not touched;
+of a Lease that is created, RBAC does not know the name. */}}
 {{- define "etcd-operator.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, patch]
+  resourceNames: [{{ include "etcd-operator.fullname" . | quote }}]
+  verbs: [get, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
 {{- end }}

@@ -72,12 +72,12 @@ def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
 
 
 def rules_of(role: Manifest) -> Rules:
-    return {
-        (group, resource): set(rule["verbs"])
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
+    found: Rules = {}
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
 
 
 def roles(manifests: list[Manifest]) -> dict[str, list[Rules]]:
@@ -158,6 +158,17 @@ def test_two_releases_had_one_cluster_role() -> None:
         return {one["metadata"]["name"] for one in made if one["kind"].startswith("ClusterRole")}
 
     assert names("prod", "etcd").isdisjoint(names("etcd-operator", "etcd-prod"))
+
+
+def test_the_operator_could_take_the_leases_of_other_controllers_in_its_namespace() -> None:
+    made = {one["metadata"]["name"]: one for one in of_kind(render(OPERATOR), "Role")}
+    rules = made["etcd-operator-lease"]["rules"]
+
+    any_lease = {verb for one in rules if "resourceNames" not in one for verb in one["verbs"]}
+    assert any_lease == {"create"}, "RBAC does not know the name of what is created"
+    assert [one["resourceNames"] for one in rules if "resourceNames" in one] == [
+        [environment(render(OPERATOR))["LEASE_NAME"]]
+    ]
 
 
 def test_without_rbac_there_is_no_role() -> None:

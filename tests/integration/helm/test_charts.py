@@ -315,6 +315,16 @@ def test_strategy_and_topology_spread_can_be_set() -> None:
     assert pod_of(manifests)["topologySpreadConstraints"] == [zones]
 
 
+def test_after_a_rolling_update_without_details_no_upgrade_or_rollback_was_possible() -> None:
+    """The API server had filled the details in, refuses them beside Recreate, and keeps them."""
+    manifests = render(OPERATOR, strategy={"type": "RollingUpdate"})
+
+    assert deployment_of(manifests)["spec"]["strategy"]["rollingUpdate"] == {
+        "maxSurge": 1,
+        "maxUnavailable": 0,
+    }
+
+
 def test_volumes_and_variables_may_be_added() -> None:
     volume = {"name": "ca", "secret": {"secretName": "ca"}}
     mount = {"name": "ca", "mountPath": "/ca"}

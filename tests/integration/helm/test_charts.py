@@ -504,6 +504,10 @@ def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
         ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "rollingUpdate"),
         ({"metrics__serviceMonitor__interval": "1s1m"}, "interval"),
         (
+            {"image__repository": "reg/op", "nameOverride": "etcd"},
+            "nameOverride is etcd: by that label the members of clusters are found",
+        ),
+        (
             {"image__repository": "reg/op", "metrics__port": 8081},
             "metrics.port and health.port are both 8081: each needs one of its own",
         ),

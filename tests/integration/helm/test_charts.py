@@ -422,6 +422,15 @@ def test_alerts_are_created_on_request() -> None:
     assert made == expected
 
 
+def test_the_link_of_an_alert_led_nowhere() -> None:
+    where = "https://git.example.com/etcd-operator/blob/main/"
+    made = alerts(render(OPERATOR, prometheusRule__enabled=True, prometheusRule__runbooks=where))
+
+    for name, alert in made.items():
+        page = f"docs/alerts.md#{name.lower()}"
+        assert alert["annotations"]["runbook_url"] == f"{where}{page}"
+
+
 def test_without_scraping_there_is_no_alert_for_an_absent_operator() -> None:
     made = alerts(render(OPERATOR, prometheusRule__enabled=True))
 
@@ -503,6 +512,7 @@ def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
         ({"priorityClassName": "a.-b"}, "priorityClassName"),
         ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "rollingUpdate"),
         ({"metrics__serviceMonitor__interval": "1s1m"}, "interval"),
+        ({"prometheusRule__runbooks": "git.example.com"}, "runbooks"),
         (
             {"image__repository": "reg/op", "nameOverride": "etcd"},
             "nameOverride is etcd: by that label the members of clusters are found",

@@ -1,5 +1,5 @@
 # The Kubernetes that demo, tests and benchmarks run on: tests/cluster/README.md.
-LOCALKUBE := PYTHONPATH=$(CURDIR)/tests/cluster python3 -m localkube
+LOCALKUBE := python3 -m localkube
 
 ##@ Cluster
 .PHONY: cluster cluster-down cluster-status images install test-tools alert-tools image-context image-buildah

@@ -12,7 +12,7 @@ from localkube.shell import ClusterError, say
 
 def up() -> None:
     nodes = os.environ.get("NODES")
-    if nodes and nodes not in "123456789":
+    if nodes and nodes not in [*"123456789"]:
         raise ClusterError(f"NODES={nodes}: must be 1 to 9")
     providers.choose().up(int(nodes) if nodes else None)
 

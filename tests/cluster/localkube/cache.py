@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localkube.paths import CACHE
-from localkube.shell import step
+from localkube.shell import say, step
 
 
 def cached(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]) -> Path:
@@ -29,7 +29,11 @@ def alone() -> Iterator[None]:
     """Lets one run at a time use the machine, as all checkouts share the cache and the cluster."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run, which holds {lock.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

@@ -1,5 +1,6 @@
 """A cached folder is complete, and is made again if a part of its key changes."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,28 @@ def test_contents_tell_a_renamed_file(tmp_path: Path) -> None:
     before = cache.contents(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     assert cache.contents(tmp_path) != before
+
+
+def test_a_run_waited_for_another_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long as that one built, which may be half an hour."""
+    said: list[str] = []
+    waits, done = threading.Event(), threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        waits.set()
+
+    def second() -> None:
+        with cache.alone():
+            done.set()
+
+    monkeypatch.setattr(cache, "say", say)
+    thread = threading.Thread(target=second)
+    with cache.alone():
+        thread.start()
+        assert waits.wait(10)
+        assert not done.is_set()
+    thread.join(10)
+
+    assert done.is_set()
+    assert said == [f"waiting for another run, which holds {cache.CACHE / 'lock'}"]

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from localkube.cache import alone
 from localkube.paths import STATE
 
 ROOT = Path(__file__).parents[1]
@@ -172,17 +173,24 @@ def carry_out(command: Command) -> Ended:
 
 
 def main(name: str) -> int:
-    began, results = time.monotonic(), list[Result]()
-    on_cluster = any(CLUSTER in group for group in BY_NAME[name])
-    if on_cluster:
+    groups = BY_NAME[name]
+    if not any(CLUSTER in group for group in groups):
+        return _run_all(groups)
+    # A run beside this one would take its cluster for one that was left.
+    with alone("tests.lock"):
         _clear_up()
-    for group in BY_NAME[name]:
+        code = _run_all(groups)
+        UNDER_TEST.unlink(missing_ok=True)
+    return code
+
+
+def _run_all(groups: Groups) -> int:
+    began, results = time.monotonic(), list[Result]()
+    for group in groups:
         with ThreadPoolExecutor(len(group)) as threads:
             results += threads.map(run, group)
         if CLUSTER in group and STATE.exists():
             UNDER_TEST.touch()
-    if on_cluster:
-        UNDER_TEST.unlink(missing_ok=True)
     if failures := [line for one in results for line in one.failures]:
         print("\n== failures", *failures, sep="\n")
     print("\n== tiers")

@@ -25,10 +25,14 @@ def cached(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Lets one run at a time use the machine, as all checkouts share the cache and the cluster."""
+def alone(name: str = "lock") -> Iterator[None]:
+    """Lets one run at a time use the machine, as all checkouts share the cache and the cluster.
+
+    Args:
+        name: of the lock. The tests have one of their own, within which they call make.
+    """
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
+    with (CACHE / name).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from localkube import cache
 
 TESTS = Path(__file__).parents[2]
 
@@ -23,6 +26,12 @@ def tiers() -> ModuleType:
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that of the run that these tests are a part of."""
+    monkeypatch.setattr(cache, "CACHE", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["unit", "model", "integration"])
@@ -104,6 +113,29 @@ def test_a_cluster_whose_tests_were_broken_off_is_taken_down_first(
     mark.touch()
     assert tiers.main("e2e") == 0
     assert carried_out[3:] == ["cluster-down", "cluster", "e2e", "e2e, alone"]
+
+
+def test_a_second_run_took_down_the_cluster_that_the_first_one_used(
+    tiers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of another checkout, or of `make -j test-integration test-e2e`."""
+    mark, waits, down = tmp_path / "under-test", threading.Event(), threading.Event()
+    ended = tiers.Result("any", 1.0, ok=True, counts=Counter(), failures=())
+    monkeypatch.setattr(tiers, "run", lambda _: ended)
+    monkeypatch.setattr(tiers.subprocess, "run", lambda *_, **__: down.set())
+    monkeypatch.setattr(tiers, "UNDER_TEST", mark)
+    monkeypatch.setattr(cache, "say", lambda _: waits.set())
+    second = threading.Thread(target=tiers.main, args=("e2e",))
+
+    with cache.alone("tests.lock"):
+        mark.touch()
+        second.start()
+        assert waits.wait(10)
+        assert not down.is_set()
+        mark.unlink()
+    second.join(10)
+
+    assert not down.is_set()
 
 
 @pytest.mark.parametrize("name", ["lint", "unit", "model"])

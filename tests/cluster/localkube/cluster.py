@@ -24,6 +24,7 @@ def up(nodes: int | None) -> None:
     """Starts whatever is not running, with the existing data."""
     _require_root()
     debian.install_packages()
+    network.check_free()
     binaries.build_all()
     binaries.link_tools()
     images = cluster_images()

@@ -19,7 +19,6 @@ from localkube.paths import LINK, STATE
 from localkube.shell import ClusterError, run
 
 SECONDS = 60
-RANGES = (network.MACHINES, network.PODS, network.SERVICES)
 ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?")
 MACHINE = re.compile(rf"/{STATE.name}/(?:control|node-\d)/(?:lib|log)(?:/|$)")
 """The folder of a machine. If it is on its own disk, only the end of the path is visible."""
@@ -39,7 +38,7 @@ def found() -> list[str]:
     """One line for each thing that is left of a cluster."""
     return [
         *links(run("ip", "-json", "link", "show")),
-        *(f"route {one}" for each in RANGES for one in _routes(each)),
+        *(f"route {one}" for one in network.own_routes()),
         *rules(run("iptables-save") if shutil.which("iptables-save") else ""),
         *(f"mount {one}" for one in mounts(Path("/proc/self/mountinfo").read_text())),
         *(f"control group {one}" for one in cgroups.left()),
@@ -80,13 +79,9 @@ def is_wrapper(command: Iterable[str]) -> bool:
     return Path(program).name in WRAPPERS and any(f"{STATE}/" in word for word in words)
 
 
-def _routes(of: ipaddress.IPv4Network) -> list[str]:
-    return run("ip", "route", "show", "root", str(of)).splitlines()
-
-
 def _is_ours(text: str) -> bool:
     address = ipaddress.ip_network(text, strict=False)
-    return any(address.subnet_of(each) for each in RANGES)
+    return any(address.subnet_of(each) for each in network.RANGES)
 
 
 def _processes() -> list[str]:

@@ -4,7 +4,7 @@ import ipaddress
 import json
 from pathlib import Path
 
-from localkube.shell import run, succeeds
+from localkube.shell import ClusterError, run, succeeds
 
 BRIDGE = "etcd-op0"
 CABLE = "op-"  # and the name of the machine
@@ -12,6 +12,7 @@ HOST = "10.89.0.1"
 MACHINES = ipaddress.ip_network("10.89.0.0/24")
 PODS = ipaddress.ip_network("10.244.0.0/16")
 SERVICES = ipaddress.ip_network("10.96.0.0/16")
+RANGES = (MACHINES, PODS, SERVICES)
 API_SERVICE = "10.96.0.1"
 
 
@@ -36,15 +37,39 @@ def bridge_up() -> None:
 
 
 def bridge_down() -> None:
-    for network in (PODS, SERVICES):
-        run("ip", "route", "flush", "root", str(network))
-    if not succeeds("ip", "link", "show", BRIDGE):
-        return
-    # The kernel does this itself once it has removed the machines' networks. On a busy machine that
-    # took more than a minute, so it may not have happened yet.
-    for cable in json.loads(run("ip", "-json", "link", "show", "master", BRIDGE)):
-        succeeds("ip", "link", "delete", cable["ifname"])
-    run("ip", "link", "delete", BRIDGE)
+    """The routes over the bridge go with it. Those of others into the same ranges stay."""
+    if succeeds("ip", "link", "show", BRIDGE):
+        # The kernel does this itself once it has removed the machines' networks. On a busy machine
+        # that took more than a minute, so it may not have happened yet.
+        for cable in json.loads(run("ip", "-json", "link", "show", "master", BRIDGE)):
+            succeeds("ip", "link", "delete", cable["ifname"])
+        run("ip", "link", "delete", BRIDGE)
+    succeeds("ip", "route", "delete", "blackhole", str(PODS))
+
+
+def check_free() -> None:
+    """Raises ClusterError if this machine has other routes into the ranges of the cluster, which
+    would replace them: it may be a node of another Kubernetes, have podman, or be in a VPN."""
+    if others := [one for one in _routes() if not _is_ours(one)]:
+        ranges = ", ".join(str(each) for each in RANGES)
+        why = f"the local cluster needs {ranges}, and this machine has other routes there:"
+        raise ClusterError("\n  ".join([why, *others]))
+
+
+def own_routes() -> list[str]:
+    """The routes of this machine that are the cluster's."""
+    return [one for one in _routes() if _is_ours(one)]
+
+
+def _is_ours(route: str) -> bool:
+    words = route.split()
+    return BRIDGE in words or words[:2] == ["blackhole", str(PODS)]
+
+
+def _routes() -> list[str]:
+    """The routes of this machine into the ranges of the cluster."""
+    listings = [run("ip", "route", "show", "root", str(each)) for each in RANGES]
+    return [line.strip() for listing in listings for line in listing.splitlines()]
 
 
 def is_plugged(cable: str) -> bool:

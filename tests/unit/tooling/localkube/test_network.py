@@ -3,8 +3,100 @@
 import ipaddress
 from itertools import combinations
 
+import pytest
+
 from localkube import network, versions
 from localkube.paths import REPOSITORY
+from localkube.shell import ClusterError
+
+FLANNEL = "10.244.1.0/24 via 10.244.1.0 dev flannel.1 onlink"
+VPN = "10.96.0.0/16 dev tun0 scope link"
+OURS = [
+    "blackhole 10.244.0.0/16",
+    "10.244.16.0/20 via 10.89.0.11 dev etcd-op0",
+    "10.96.0.0/16 via 10.89.0.11 dev etcd-op0",
+    "10.89.0.0/24 dev etcd-op0 proto kernel scope link src 10.89.0.1",
+]
+
+
+class Host:
+    """Understands the commands of `ip` that show and remove links and routes."""
+
+    def __init__(self, *routes: str) -> None:
+        self.links = {"eth0", "etcd-op0"}
+        self.routes = list(routes)
+
+    def run(self, *words: str) -> str:
+        match words:
+            case ("ip", "route", "show", "root", prefix):
+                return "".join(f"{one} \n" for one in self._within(prefix))
+            case ("ip", "route", "flush", "root", prefix):
+                within = self._within(prefix)
+                self.routes = [one for one in self.routes if one not in within]
+            case ("ip", "-json", "link", "show", "master", _):
+                return "[]"
+            case ("ip", "link", "delete", name):
+                self.links.remove(name)
+                self.routes = [one for one in self.routes if f" dev {name}" not in one]
+            case _:
+                raise NotImplementedError(words)
+        return ""
+
+    def succeeds(self, *words: str) -> bool:
+        match words:
+            case ("ip", "link", "show", name):
+                return name in self.links
+            case ("ip", "route", "delete", *route):
+                left = [one for one in self.routes if one != " ".join(route)]
+                self.routes, was = left, self.routes
+                return left != was
+        raise NotImplementedError(words)
+
+    def _within(self, prefix: str) -> list[str]:
+        networks = {one: one.removeprefix("blackhole ").split()[0] for one in self.routes}
+        outer = ipaddress.IPv4Network(prefix)
+        return [one for one, of in networks.items() if ipaddress.IPv4Network(of).subnet_of(outer)]
+
+
+def host(monkeypatch: pytest.MonkeyPatch, *routes: str) -> Host:
+    made = Host(*routes)
+    monkeypatch.setattr(network, "run", made.run)
+    monkeypatch.setattr(network, "succeeds", made.succeeds)
+    return made
+
+
+def test_cluster_down_removed_the_routes_of_another_kubernetes_or_a_vpn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even where there had never been a cluster of ours: CI begins with it."""
+    machine = host(monkeypatch, FLANNEL, VPN, *OURS)
+
+    network.bridge_down()
+    assert machine.routes == [FLANNEL, VPN]
+    assert machine.links == {"eth0"}
+
+    network.bridge_down()
+    assert machine.routes == [FLANNEL, VPN]
+    assert network.own_routes() == []
+
+
+@pytest.mark.parametrize("other", [FLANNEL, VPN, "10.89.0.0/24 dev podman1 proto kernel"])
+def test_a_cluster_was_made_over_the_routes_of_others(
+    monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    host(monkeypatch, *OURS, other)
+
+    with pytest.raises(ClusterError) as refused:
+        network.check_free()
+
+    assert str(refused.value).splitlines()[1:] == [f"  {other}"]
+
+
+def test_a_cluster_that_is_up_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    host(monkeypatch, *OURS)
+
+    network.check_free()
+    assert network.own_routes() == [*OURS[3:], *OURS[:3]]
 
 
 def test_pod_subnets_are_apart_and_within_the_range() -> None:

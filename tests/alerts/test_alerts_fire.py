@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {
 
 pytestmark = pytest.mark.verify
 
-OURS = {"namespace": "team", "cluster": "orders"}
+OURS = {"namespace": "team", "etcd_cluster": "orders"}
 SCHEDULE = {"namespace": "team", "name": "nightly"}
 MEMBER = {"namespace": "team", "pod": "orders-0"}
 DAYS = 86400
@@ -163,8 +163,8 @@ QUIET = {
         {
             series("etcd_cluster_members_ready", OURS): "3x90",
             series("etcd_cluster_size", OURS): "3x90",
-            series("etcd_cluster_size", OURS | {"cluster": "large"}): "7x90",
-            series("etcd_cluster_members_ready", OURS | {"cluster": "large"}): "7x90",
+            series("etcd_cluster_size", OURS | {"etcd_cluster": "large"}): "7x90",
+            series("etcd_cluster_members_ready", OURS | {"etcd_cluster": "large"}): "7x90",
         },
     ),
     "a leader lost and elected again within a minute": (

@@ -117,7 +117,7 @@ class Metrics:
         )
 
     def _clusters(self, registry: CollectorRegistry) -> None:
-        gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "cluster")
+        gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "etcd_cluster")
         self.cluster_size = gauge("size", "Members that spec.size asks for")
         self.cluster_members = gauge("members", "Members on etcd's list")
         self.cluster_ready = gauge("members_ready", "Members that serve")

@@ -348,7 +348,7 @@ class TestRest:
 
     async def test_metrics_show_the_cluster(self, settled):
         value = settled.metrics.registry.get_sample_value
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         assert value("etcd_cluster_members_ready", labels) == 3
         assert value("etcd_cluster_members", labels) == 3
         assert value("etcd_cluster_available", labels) == 1
@@ -359,7 +359,7 @@ class TestDeletion:
         settled.kube.remove(ETCD_CLUSTERS, "default", "a")
         assert await settled.once() is None
         assert not settled.kube.calls
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         registry = settled.metrics.registry
         assert registry.get_sample_value("etcd_cluster_members_ready", labels) is None
 

@@ -101,7 +101,7 @@ async def test_tls_is_turned_on_and_off_again(bench):
 
 async def test_an_alert_fired_for_certificates_of_a_cluster_without_tls(bench):
     ends = [f"etcd_cluster_{one}_expiry_timestamp_seconds" for one in ("certificate", "authority")]
-    labels = {"namespace": "default", "cluster": "a"}
+    labels = {"namespace": "default", "etcd_cluster": "a"}
 
     def told():
         return [bench.metrics.registry.get_sample_value(name, labels) for name in ends]

@@ -202,7 +202,7 @@ async def test_at_the_age_that_is_due_by_itself():
     await through(bench)
     is_done(bench)
     name = "etcd_cluster_authority_expiry_timestamp_seconds"
-    labels = {"namespace": "default", "cluster": "a"}
+    labels = {"namespace": "default", "etcd_cluster": "a"}
     ends = bench.metrics.registry.get_sample_value(name, labels)
     assert ends - bench.clock.now > 3649 * 86400
 

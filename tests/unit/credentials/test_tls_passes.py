@@ -391,7 +391,7 @@ class TestAtRest:
 
     async def test_a_metric_says_when_the_first_expires(self, settled):
         name = "etcd_cluster_certificate_expiry_timestamp_seconds"
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         ends = settled.metrics.registry.get_sample_value(name, labels)
         assert 364 * DAY < ends - settled.clock.now <= 365 * DAY
         settled.kube.remove(ETCD_CLUSTERS, *KEY)
@@ -410,7 +410,7 @@ class TestAtRest:
 
         ends = [seconds(one["ends"]) for one in settled.status["certificates"]]
         told = settled.metrics.registry.get_sample_value
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         assert told("etcd_cluster_certificate_expiry_timestamp_seconds", labels) == min(ends)
         assert told("etcd_cluster_authority_expiry_timestamp_seconds", labels) > min(ends)
 
@@ -800,7 +800,7 @@ class TestProvided:
         [told] = [one for one in bench.status["certificates"] if one["secret"] == "p"]
         assert told["ends"] == rfc3339(ends)
         name = "etcd_cluster_certificate_expiry_timestamp_seconds"
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         assert seconds(told["ends"]) == bench.metrics.registry.get_sample_value(name, labels)
 
     async def test_one_that_is_missing(self, bench):

@@ -95,3 +95,20 @@ def test_the_threshold_of_a_slow_disk_is_the_one_in_the_documentation() -> None:
 )
 def test_there_is_an_alert_for_everything_that_expires(metric: str) -> None:
     assert [name_of(rule) for rule in RULES if metric in used_by(rule)]
+
+
+def test_two_kubernetes_clusters_had_the_same_series_in_a_store_for_both() -> None:
+    """By `cluster` people name the Kubernetes cluster, in an external label, which Prometheus adds
+    only to what has no such label: of two samples one was lost, and alerts did not say where."""
+    collectors = set(metrics().registry._names_to_collectors.values())
+    names = {label for collector in collectors for label in getattr(collector, "_labelnames", ())}
+
+    assert names & {"cluster", "region", "replica", "environment"} == set()
+
+
+def test_members_and_the_operator_name_a_cluster_by_the_same_label() -> None:
+    [monitor] = [
+        body for body in yaml.safe_load_all(EXAMPLE.read_text()) if body["kind"] == "PodMonitor"
+    ]
+
+    assert labels_of("etcd_cluster_size") == {"namespace", *monitor["spec"]["podTargetLabels"]}

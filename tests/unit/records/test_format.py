@@ -83,7 +83,7 @@ class TestNewerRecords:
         written_by_another_version(settled, {**record(settled), "format": 2})
         await settled.once()
 
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         value = settled.metrics.registry.get_sample_value("etcd_cluster_available", labels)
         assert settled.condition("Available")["status"] == "True"
         assert value == 1

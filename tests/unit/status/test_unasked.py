@@ -172,7 +172,7 @@ class TestRefused:
             readiness(settled, name, "False")
         await settled.once()
 
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         value = settled.metrics.registry.get_sample_value
         assert value("etcd_cluster_available", labels) == 0
         assert value("etcd_cluster_members_ready", labels) == 0
@@ -187,7 +187,7 @@ class TestRefused:
         readiness(settled, "a-0", "False")
         await settled.once()
 
-        labels = {"namespace": "default", "cluster": "a"}
+        labels = {"namespace": "default", "etcd_cluster": "a"}
         value = settled.metrics.registry.get_sample_value
         assert value("etcd_cluster_members_ready", labels) == 2
         assert value("etcd_cluster_size", labels) == 3

@@ -54,19 +54,19 @@ def test_a_cluster_is_reported_until_it_is_gone(name, expected):
     metrics = Metrics()
     for key in (A, B):
         metrics.cluster(key, size=3, members=2, ready=1, available=False)
-    assert value(metrics, name, namespace="ns", cluster="a") == expected
+    assert value(metrics, name, namespace="ns", etcd_cluster="a") == expected
 
     metrics.forget(A)
     metrics.forget(A)
-    assert value(metrics, name, namespace="ns", cluster="a") is None
-    assert value(metrics, name, namespace="ns", cluster="b") == expected
+    assert value(metrics, name, namespace="ns", etcd_cluster="a") is None
+    assert value(metrics, name, namespace="ns", etcd_cluster="b") == expected
 
 
 def test_a_cluster_that_was_not_asked_yet_was_reported_as_one_without_members():
     """After a restart of the operator, for as long as the cluster was paused or no quorum
     answered."""
     metrics = Metrics()
-    place = {"namespace": "ns", "cluster": "a"}
+    place = {"namespace": "ns", "etcd_cluster": "a"}
     metrics.cluster(A, size=3, members=None, ready=3, available=True)
     assert value(metrics, "etcd_cluster_members", **place) is None
 

@@ -196,6 +196,13 @@ def test_the_pod_meets_the_restricted_pod_security_level() -> None:
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
 
 
+def test_why_the_operator_had_ended_was_only_in_the_log_of_its_last_container() -> None:
+    """`kubectl describe pod` shows the end of that log, also once there is another container."""
+    (container,) = pod_of(render(OPERATOR))["containers"]
+
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
 def test_the_operator_gets_its_settings_from_the_chart() -> None:
     manifests = render(OPERATOR, image__repository="reg/op", image__tag="abc", log__format="json")
     (container,) = pod_of(manifests)["containers"]

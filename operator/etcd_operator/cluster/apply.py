@@ -1,4 +1,5 @@
-"""Carries out one step: at most one write, under every precondition that the step names.
+"""Carries out one step: at most one write, under every precondition that the step names. Only what
+the API server refuses beside fields of others takes two.
 
 A write that deletes an object or assigns an identity (claims, records, tickets) has the UID and
 resourceVersion as preconditions, or follows a read made just before. The response to every write
@@ -172,25 +173,28 @@ class Applier:
             metadata = {**manifest["metadata"], "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
         try:
-            self._finder.take(resource, await self._kube.apply(resource, manifest))
+            self._finder.take(resource, await self._write(resource, live, manifest))
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
-        except Rejected as error:
-            if live is None or not error.invalid:
-                raise
-            return await self._replace(cluster, resource, live, manifest)
         verb = "created" if live is None else "changed"
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
 
-    async def _replace(
-        self, cluster: EtcdCluster, resource: Resource, live: Json, manifest: Json
-    ) -> StepResult:
-        """Writes a manifest that the API server refuses beside what others have set."""
+    async def _write(self, resource: Resource, live: Json | None, manifest: Json) -> Json:
+        """Applies a manifest; where the API server refuses it beside what others have set, it
+        replaces that first."""
+        try:
+            return await self._kube.apply(resource, manifest)
+        except Rejected as error:
+            if live is None or not error.invalid:
+                raise
         metadata = manifest["metadata"]
-        patch, name = replacement(live, manifest), metadata["name"]
+        patch = replacement(live, manifest)
         patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
-        words = f"changed {resource.kind} {name}, without the fields that exclude its own"
-        return await self._patch(cluster, resource, name, patch, words)
+        where = (metadata["namespace"], metadata["name"])
+        replaced = await self._kube.merge_patch(resource, *where, patch)
+        metadata["resourceVersion"] = replaced["metadata"]["resourceVersion"]
+        # What the patch has not named, such as an annotation that is to go, is still the apply's.
+        return await self._kube.apply(resource, manifest)
 
     async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> StepResult:
         key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()

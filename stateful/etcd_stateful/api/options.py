@@ -91,6 +91,14 @@ def _number(text: str) -> int:
     return int(text)
 
 
+def _limit(text: str) -> OptionValue:
+    """A number above 0. With 0 etcd takes every request for too large, or every transaction. Its
+    own are among these: a member of 3.7 then never serves."""
+    if not (found := _number(text)):
+        raise _BadValue("must be above 0")
+    return found
+
+
 def _flag(text: str) -> OptionValue:
     if text not in ("true", "false"):
         raise _BadValue('must be "true" or "false"')
@@ -145,9 +153,9 @@ _READERS: Final[Mapping[str, Callable[[str], OptionValue]]] = {
     "grpc-keepalive-timeout": _duration,
     "initial-election-tick-advance": _flag,
     "max-concurrent-streams": _number,
-    "max-request-bytes": _number,
+    "max-request-bytes": _limit,
     "max-snapshots": _number,
-    "max-txn-ops": _number,
+    "max-txn-ops": _limit,
     "max-wals": _number,
     "memory-mlock": _flag,
     "metrics": _one_of("basic", "extensive"),

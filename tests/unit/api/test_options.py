@@ -272,6 +272,16 @@ def test_etcd_did_not_start_or_no_member_could_join_after_a_downgrade(name: str,
     assert configured(etcd={"options": {name: "1ns"}})[name] == 1
 
 
+@pytest.mark.parametrize("name", ["max-request-bytes", "max-txn-ops"])
+def test_no_limit_let_nothing_in_at_all(name: str) -> None:
+    """For other options of etcd 0 is no limit. With these it takes no transaction, or no request
+    (3.5.35), its own at the start included, so that a member never serves (3.7.3)."""
+    with pytest.raises(RefusedCluster, match=rf"options\[{name}\]: must be above 0, found '0'"):
+        configured(etcd={"options": {name: "0"}})
+
+    assert configured(etcd={"options": {name: "1"}})[name] == 1
+
+
 PRINTABLE = st.text(max_size=30) | st.sampled_from(
     ["$(POD_NAME)", "$$(X)", "a\nname: evil", "--name=evil", '"}, {"name": "evil', "info\0"]
 )

@@ -326,6 +326,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/children.py": (
         _VERSION_FIRST,
+        "membership/test_claim_expansion.py",
         "membership/test_put_off.py",
         "membership/test_budget.py",
         "membership/test_rules.py",

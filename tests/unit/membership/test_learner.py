@@ -86,6 +86,14 @@ class TestPromoted:
     ) -> None:
         assert not is_write(decide(with_pod(ready, 3, **change)))
 
+    def test_the_wait_said_that_it_has_yet_to_catch_up_where_voters_do_not_answer(
+        self, ready: Observation
+    ) -> None:
+        """etcd has a quorum, but nothing may keep the operator from two of three members."""
+        step = decide(without_status(without_status(ready, 1), 2))
+
+        assert step == Wait("c-1, c-2 to serve, before learner c-3 may vote", soon=True)
+
     def test_the_wait_did_not_say_that_its_pod_cannot_be_created(self, ready: Observation) -> None:
         """A quota, or a webhook, may refuse it for ever."""
         step = decide(replace(ready, pods=ready.pods[:3]))

@@ -29,6 +29,13 @@ def unserving_pod(seen: Observation) -> Step | None:
     return rollback.with_version_advice(seen, Wait(words))
 
 
+def pod_of_a_taken_name(seen: Observation) -> Step | None:
+    """Waits for a pod that is not created because another one has its name."""
+    absent = [one for one in range(seen.replicas) if seen.pod(one) is None]
+    taken = next((one for one in absent if roster.name_taken(seen, one)), None)
+    return Wait(_in_words(seen, taken, None)) if taken is not None else None
+
+
 def _that_should_form(seen: Observation) -> list[str]:
     """The pods in which etcd runs, if they are enough for the first quorum, and there is none: that
     is worse than what the other pods lack."""

@@ -77,8 +77,8 @@ def _without_starts(seen: Observation) -> Step:
 
 
 def _or_cause(seen: Observation, step: Step) -> Step:
-    """The step; in place of a wait, why a pod cannot get its ticket, if there is such a pod. Many
-    waits are for that pod, and must not hide for ever what the user can do.
+    """The step; in place of a wait, why a pod cannot get its ticket or be created, if there is such
+    a pod. Many waits are for that pod, and must not hide for ever what the user can do.
 
     Not without a quorum: then the wait is for a way out of that, and volumes of a cluster that is
     being replaced look wrong.
@@ -87,7 +87,11 @@ def _or_cause(seen: Observation, step: Step) -> Step:
         return step
     if seen.etcd is None or not is_latched(seen):
         return step
-    cause = blocked.in_start(seen) or blocked.unreadable_volume(seen)
+    cause = (
+        blocked.in_start(seen)
+        or blocked.unreadable_volume(seen)
+        or awaited.pod_of_a_taken_name(seen)
+    )
     if not isinstance(cause, Wait | Hold):
         return step
     return dataclasses.replace(cause, soon=cause.soon or step.soon)

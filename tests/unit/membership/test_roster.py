@@ -493,7 +493,7 @@ class TestATakenName:
         leader = next(one for one in range(3) if seat(world.observe(), one).leads)
         world.pods[leader].hidden = True
 
-        self.waits(world.observe(), f"the leader to answer in pod c-{leader}: there is a pod of")
+        self.waits(world.observe(), f"pod c-{leader} to be created; there is a pod of this name")
 
     @pytest.mark.parametrize(
         ("passing", "words"),

@@ -26,6 +26,8 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import links
 
+NO_LEADER = Wait("the leader to answer", soon=True)
+
 
 def leader(seen: Observation) -> Leader | None:
     """The leader of the latest term; None if none answers."""
@@ -41,17 +43,6 @@ def leader(seen: Observation) -> Leader | None:
     others = (voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
     host = _host(seen, ordinal)
     return Leader(address, status.member_id, status.cluster_id, host, tuple(filter(None, others)))
-
-
-def no_leader(seen: Observation) -> Wait:
-    """Waits for the leader; if the others know it, with what keeps it from being asked for good."""
-    led_by = {status.leader_id for status in seen.statuses.values()}
-    known = (
-        seat for seat in roster.voters(seen) if seat.member and seat.member.member_id in led_by
-    )
-    why = ((seat.name, roster.name_taken(seen, seat.ordinal)) for seat in known)
-    taken = next((f" in pod {name}: {words}" for name, words in why if words), "")
-    return Wait(f"the leader to answer{taken}", soon=True)
 
 
 def voter(seen: Observation, seat: Seat) -> Voter | None:
@@ -72,13 +63,13 @@ def _host(seen: Observation, ordinal: int) -> str:
 def request(seen: Observation, change: Callable[[Leader], Step]) -> Step:
     """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
-    return no_leader(seen) if asked is None else change(asked)
+    return NO_LEADER if asked is None else change(asked)
 
 
 def remove(seen: Observation, seat: Seat, why: str) -> Step:
     """Removes the member. If it is the leader, leadership moves first, if there is a candidate."""
     if seat.member is None:
-        return no_leader(seen)
+        return NO_LEADER
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
         return step
     member = seat.member.member_id

@@ -280,7 +280,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "_unusable(seen, seat, pod) if pod.ordinal < seen.replicas else None",
+        "_unusable(seen, seat, pod) if pod.ordinal < seen.replicas else _surplus(seen, pod)",
         "_unusable(seen, seat, pod)",
         "pods that the StatefulSet takes away are deleted beside it",
     ),

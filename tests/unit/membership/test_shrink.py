@@ -10,6 +10,7 @@ from worlds import OLD, World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -446,3 +447,26 @@ def test_recreating_a_stateful_set_is_decided_twice(latched: bool) -> None:
     assert isinstance(step, ApplyChild)
     assert step.kind == "StatefulSet"
     assert is_final(step)
+
+
+def test_removed_members_kept_the_quota_that_another_pod_needed() -> None:
+    """The StatefulSet controller deletes no pod before all that it has to create exist. So a
+    smaller spec.size, the way out of a quota, led nowhere."""
+    world = formed(5)
+    del world.pods[1]
+    world.edit(size=3)
+
+    def observed(seconds: float) -> Observation:
+        return replace(world.observe(), missing={"c-1": seconds})
+
+    while is_write(step := decide(observed(1.0))):
+        world.apply(step)
+    assert sorted(world.pods) == [0, 2, 3, 4]
+    assert not any(pod.deleting for pod in world.pods.values()), "its controller may do it"
+
+    while is_write(step := decide(observed(60.0))):
+        world.apply(step)
+
+    assert [one for one, pod in world.pods.items() if pod.deleting] == [3, 4]
+    assert isinstance(step, Wait)
+    assert step.reason.startswith("pod c-1 to be created")

@@ -10,6 +10,7 @@ after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import leftovers
@@ -20,6 +21,10 @@ from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
+
+SURPLUS_SECONDS: Final = 10.0
+"""How long pods may be missing before it counts as keeping the StatefulSet controller from deleting
+others."""
 
 
 def remove_lost_voter(seen: Observation) -> Step | None:
@@ -83,8 +88,15 @@ def _remains(seen: Observation, seat: Seat) -> Step | None:
         return None
     if pod.deleting:
         return _force(seen, pod) if pod.overdue else None
-    # Pods beyond the replicas are deleted by the StatefulSet controller.
-    return _unusable(seen, seat, pod) if pod.ordinal < seen.replicas else None
+    return _unusable(seen, seat, pod) if pod.ordinal < seen.replicas else _surplus(seen, pod)
+
+
+def _surplus(seen: Observation, pod: Pod) -> Step | None:
+    """Deletes a pod beyond the replicas, if the StatefulSet controller does not: it deletes none
+    before it has created all others, and a quota may refuse those because of this one."""
+    late = [name for name, seconds in seen.missing.items() if seconds > SURPLUS_SECONDS]
+    why = f"its member was removed, and {', '.join(late)} cannot be created"
+    return DeletePod.of(seen, pod, f"pod {pod.name} is deleted: {why}") if late else None
 
 
 def _unusable(seen: Observation, seat: Seat, pod: Pod) -> Step | None:

@@ -195,6 +195,8 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
         "pods of others with the names of ours",
         f"{_M}recovery_plan.py",
     ),
+    "awaited.pod_of_a_taken_name": ("pods that lose their labels", f"{_M}roster.py"),
+    "replace._surplus": ("pods that a quota refuses", f"{_M}shrink.py"),
     "volume_jobs.name_taken": ("Jobs of others with the names of ours", f"{_M}recovery_plan.py"),
     "volume_jobs.to_be_gone": (
         "a Job that is deleted before its work is done",

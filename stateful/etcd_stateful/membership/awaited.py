@@ -24,7 +24,7 @@ def unserving_pod(seen: Observation) -> Step | None:
     ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
     words = _in_words(seen, ordinal, pod)
     running = _that_should_form(seen)
-    if running and (pod is None or pod.name not in running):
+    if running and (pod is None or not pod.etcd_started):
         words = f"etcd in pods {', '.join(running)} to reach a quorum; also {words}"
     return rollback.with_version_advice(seen, Wait(words))
 

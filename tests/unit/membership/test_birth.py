@@ -553,3 +553,17 @@ def test_a_pod_that_was_not_created_hid_that_the_others_reached_no_quorum(gone: 
     assert step.reason.startswith("etcd in pods c-0, c-1 to reach a quorum; also pod c-2")
     one = decide(with_pod(seen, 1, crashing=True, trouble="it fails"))
     assert "to reach a quorum" not in one.reason
+
+
+def test_each_run_of_an_etcd_that_fails_changed_what_was_waited_for() -> None:
+    """In its short runs it counts as running, and between them it does not."""
+    world = World(body(3))
+    until(world, "push c-1 new")
+    seen = world.observe()
+    for ordinal in range(3):
+        seen = with_pod(seen, ordinal, in_start=False, etcd_started=True, answer=None)
+    fails = "container etcd keeps failing"
+
+    told = {decide(with_pod(seen, 0, crashing=one, trouble=fails)) for one in (True, False)}
+
+    assert told == {Wait(f"pod c-0: {fails}")}

@@ -10,6 +10,7 @@ are named too, and are asked if the leader refuses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster
@@ -26,7 +27,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.membership.tls import links
 
-NO_LEADER = Wait("the leader to answer", soon=True)
+_NO_LEADER: Final = Wait("the leader to answer", soon=True)
 
 
 def leader(seen: Observation) -> Leader | None:
@@ -63,13 +64,13 @@ def _host(seen: Observation, ordinal: int) -> str:
 def request(seen: Observation, change: Callable[[Leader], Step]) -> Step:
     """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
-    return NO_LEADER if asked is None else change(asked)
+    return _NO_LEADER if asked is None else change(asked)
 
 
 def remove(seen: Observation, seat: Seat, why: str) -> Step:
     """Removes the member. If it is the leader, leadership moves first, if there is a candidate."""
     if seat.member is None:
-        return NO_LEADER
+        return _NO_LEADER
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
         return step
     member = seat.member.member_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -73,10 +72,8 @@ class MissingPods:
     async def _namesakes(self, base: Observation, names: Iterable[str]) -> tuple[Foreign, ...]:
         """Other pods of these names. One without our labels is not watched."""
         cluster, live = base.cluster, base.stateful_set
-        found = await asyncio.gather(
-            *(self._finder.find(PODS, cluster.namespace, name) for name in names)
-        )
-        others = (one for one in found if one and not reading.is_own_pod(cluster.name, one, live))
+        found = await self._finder.find_all(PODS, cluster.namespace, names)
+        others = (one for one in found if not reading.is_own_pod(cluster.name, one, live))
         return tuple(filter(None, (reading.foreign(cluster, "Pod", one) for one in others)))
 
     def next(self, key: Key) -> float:

@@ -225,9 +225,7 @@ class Observer:
         seen = {one["metadata"]["name"] for one in known}
         names = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         missing = (name for name in names if name not in seen)
-        finding = (self._finder.find(CLAIMS, cluster.namespace, name) for name in missing)
-        found = await asyncio.gather(*finding)
-        return known + [one for one in found if one]
+        return known + await self._finder.find_all(CLAIMS, cluster.namespace, missing)
 
     def _ordinals(self, cluster: EtcdCluster) -> list[int]:
         """The ordinals below the cluster's size, and those with a labelled pod or claim.

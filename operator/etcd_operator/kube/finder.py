@@ -7,8 +7,9 @@ server. For a settled cluster everything is in the store, and nothing is read.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from etcd_operator.kube.api import (
@@ -54,6 +55,13 @@ class Finder:
         if self._is_absent((resource, namespace, name), ABSENT_SECONDS):
             return None
         return await self.read(resource, namespace, name)
+
+    async def find_all(
+        self, resource: Resource, namespace: str, names: Iterable[str]
+    ) -> list[Json]:
+        """Those of these objects that exist, as `find` finds them, all at once."""
+        found = await asyncio.gather(*(self.find(resource, namespace, name) for name in names))
+        return [one for one in found if one is not None]
 
     async def find_if_allowed(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """Like `find`, but returns None if the operator may not read the object, and does not ask

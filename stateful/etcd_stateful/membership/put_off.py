@@ -34,6 +34,7 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
 )
 from etcd_stateful.membership.tls import issued
+from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.put_off import (
     CERTIFICATE,
     DELETION,
@@ -186,32 +187,24 @@ def _may_stay(seen: Observation, step: DeleteClaim | DeletePod) -> bool:
     """A pod whose member serves may not: an edit for which all pods have to be restarted would go
     on without it."""
     if isinstance(step, DeleteClaim):
-        return (
-            _is_of_removed(seen, step)
-            or _is_of_successor(seen, step.name)
-            or _is_of_past_epoch(seen, step)
-        )
+        meant = (claim for claim in seen.claims if claim.uid == step.uid)
+        return _is_of_successor(seen, step.name) or any(_is_of_no_use(seen, one) for one in meant)
     seat = roster.seat_named(seen, step.name)
     return seat is None or not seat.serves
 
 
-def _is_of_removed(seen: Observation, step: DeleteClaim) -> bool:
-    """Whether the claim is of a removed member: at most a new one in its place depends on it."""
-    if seen.bootstrap is None:
+def _is_of_no_use(seen: Observation, claim: Claim) -> bool:
+    """Whether the claim is of a removed member, so that at most a new one in its place depends on
+    it, or of an epoch that a recovery or a restore in place has ended, so that none starts on it.
+    """
+    record, held = seen.bootstrap, claim.record
+    if record is None:
         return False  # a claim that is discarded, which everything waits for
-    of_removed = (one for one in seen.claims if leftovers.is_removed_members(seen, one))
-    return any(one.uid == step.uid for one in of_removed)
+    is_old = held is not None and held.epoch < record.epoch
+    return is_old or leftovers.is_removed_members(seen, claim)
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
     found = seen.certificate(step.need.secret, step.need.role)
     return step.need.role == "application" or bool(found and not found.problem)
-
-
-def _is_of_past_epoch(seen: Observation, step: DeleteClaim) -> bool:
-    """Whether a recovery or a restore in place has ended the epoch of the claim: no member starts
-    on its volume any more."""
-    record = seen.bootstrap
-    held = (claim.record for claim in seen.claims if claim.uid == step.uid)
-    return any(record and one and one.epoch < record.epoch for one in held)

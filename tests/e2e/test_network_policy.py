@@ -136,3 +136,27 @@ def in_effect(sources: Sources, cluster: Cluster, wanted: Reached) -> None:
         seconds=60,
     )
     assert sources.allowed(cluster) == wanted, "the interpreter of the unit tests is wrong"
+
+
+@pytest.mark.timeout(200)
+def test_no_packet_is_lost_when_the_engine_hears_of_a_pod(place: Place, local_node: None):
+    """It tried to write rules that the kernel refuses, and the kernel then dropped all packets that
+    were being judged: members found each other a second later, and creation took that much longer.
+    """
+    image = place.operator.image
+    client, server = (
+        Probe(place.kube, place.namespace, name, image, WEB) for name in ("client", "server")
+    )
+    client.is_up()
+    server.is_up()
+    web = {"podSelector": {"matchLabels": WEB}}
+    policy = {"metadata": {"name": "web"}, "spec": web | {"ingress": [{"from": [web]}]}}
+    place.kube.create(POLICIES, policy, place.namespace)
+    with ThreadPoolExecutor(1) as thread:
+        connects = thread.submit(client.lost, server.address(), CLIENT, connections=3000)
+        changes = 0
+        while not connects.done():
+            server.change(changes)
+            changes += 1
+    assert changes > 10
+    assert connects.result() == 0

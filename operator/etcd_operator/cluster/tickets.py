@@ -33,8 +33,8 @@ from etcd_stateful.start.ticket import (
 log = logging.getLogger(__name__)
 
 FIRST_DIAL_SECONDS: Final = 0.1
-"""After this, the connection is begun anew. Engines that enforce network policies lose packets
-while they learn of new pods, and the kernel repeats a lost one only after a second."""
+"""After this, the connection is begun anew. Networks may lose packets while they learn of a new
+pod, and the kernel repeats a lost one only after a second."""
 
 CONNECT_SECONDS: Final = 0.5
 TOTAL_SECONDS: Final = 2.0

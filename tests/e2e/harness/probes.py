@@ -29,6 +29,25 @@ with ThreadPoolExecutor(len(targets)) as threads:
     print(json.dumps(list(threads.map(reaches, targets))))
 """
 
+CONNECTS = """
+import socket, sys
+
+def repeated():
+    names, values = (line.split() for line in open("/proc/net/netstat") if line.startswith("TcpExt"))
+    return int(dict(zip(names, values))["TCPSynRetrans"])
+
+def connect(target):
+    try:
+        socket.create_connection(target).close()
+    except ConnectionRefusedError:  # The packet got there, and nothing listens.
+        pass
+
+before = repeated()
+for _ in range(int(sys.argv[3])):
+    connect((sys.argv[1], int(sys.argv[2])))
+print(repeated() - before)
+"""
+
 CONFINED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -64,6 +83,19 @@ class Probe:
         words = ("exec", f"--namespace={self._namespace}", self._name, "--")
         done = self._kube.kubectl(*words, "python3", "-c", TRIES, json.dumps(list(targets)))
         return [bool(one) for one in json.loads(done)]
+
+    def lost(self, address: str, port: int, connections: int) -> int:
+        """How many first packets had to be sent again, as the kernel of the pod counts them."""
+        words = ("exec", f"--namespace={self._namespace}", self._name, "--", "python3", "-c", CONNECTS)
+        return int(self._kube.kubectl(*words, address, str(port), str(connections)))
+
+    def address(self) -> str:
+        return str(self._get()["status"]["podIP"])
+
+    def change(self, turn: int) -> None:
+        """Changes the pod in a way that the policy engine hears of."""
+        body = {"metadata": {"annotations": {"turn": str(turn)}}}
+        self._kube.patch(PODS, self._namespace, self._name, body)
 
     def leave(self) -> None:
         self._kube.delete(PODS, self._namespace, self._name)

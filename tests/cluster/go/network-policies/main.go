@@ -1,6 +1,5 @@
 // Enforces NetworkPolicies on one node: the kernel asks it about the first packet of each connection
-// that rules of the packet filter put into its queue. Its own command wants to run in a pod, and
-// writes rules that the kernel takes only where nftables can queue; the tests write theirs.
+// that rules of the packet filter put into its queue. Its own command wants to run in a pod.
 package main
 
 import (
@@ -9,6 +8,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"k8s.io/client-go/informers"
@@ -17,13 +17,20 @@ import (
 	"sigs.k8s.io/kube-network-policies/pkg/networkpolicy"
 )
 
+// The engine would replace its own rules at each change of a pod. When the kernel takes a chain away,
+// also in a transaction that it refuses because it has no queues for nftables, it drops all packets
+// that are waiting for a verdict (__nf_unregister_net_hook, nf_queue_nf_hook_drop). The tests write
+// their rules themselves, so the engine is given a name that the kernel refuses before it has done
+// anything: names end at 255 bytes.
+var refusedTable = strings.Repeat("-", 256)
+
 func main() {
 	node := flag.String("node", "", "the node that it runs on")
 	queue := flag.Int("queue", 0, "number of the queue that the packets are in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	config := networkpolicy.Config{NodeName: *node, QueueID: *queue}
+	config := networkpolicy.Config{NodeName: *node, QueueID: *queue, NFTableName: refusedTable}
 	if err := run(ctx, os.Getenv("KUBECONFIG"), config); err != nil {
 		log.Fatal(err)
 	}

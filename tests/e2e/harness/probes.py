@@ -33,7 +33,8 @@ CONNECTS = """
 import socket, sys
 
 def repeated():
-    names, values = (line.split() for line in open("/proc/net/netstat") if line.startswith("TcpExt"))
+    lines = [line.split() for line in open("/proc/net/netstat")]
+    names, values = (words for words in lines if words[0] == "TcpExt:")
     return int(dict(zip(names, values))["TCPSynRetrans"])
 
 def connect(target):
@@ -80,14 +81,11 @@ class Probe:
 
     def reaches(self, targets: Iterable[tuple[str, int]]) -> list[bool]:
         """For each address and port, whether packets get there."""
-        words = ("exec", f"--namespace={self._namespace}", self._name, "--")
-        done = self._kube.kubectl(*words, "python3", "-c", TRIES, json.dumps(list(targets)))
-        return [bool(one) for one in json.loads(done)]
+        return [bool(one) for one in json.loads(self._python(TRIES, json.dumps(list(targets))))]
 
     def lost(self, address: str, port: int, connections: int) -> int:
         """How many first packets had to be sent again, as the kernel of the pod counts them."""
-        words = ("exec", f"--namespace={self._namespace}", self._name, "--", "python3", "-c", CONNECTS)
-        return int(self._kube.kubectl(*words, address, str(port), str(connections)))
+        return int(self._python(CONNECTS, address, str(port), str(connections)))
 
     def address(self) -> str:
         return str(self._get()["status"]["podIP"])
@@ -99,6 +97,10 @@ class Probe:
 
     def leave(self) -> None:
         self._kube.delete(PODS, self._namespace, self._name)
+
+    def _python(self, *words: str) -> str:
+        into = ("exec", f"--namespace={self._namespace}", self._name, "--")
+        return self._kube.kubectl(*into, "python3", "-c", *words)
 
     def _get(self) -> Json:
         return self._kube.get(PODS, self._namespace, self._name) or {}

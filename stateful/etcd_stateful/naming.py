@@ -122,7 +122,8 @@ BEGUN_ANNOTATION = f"{GROUP}/epoch-begun"
 """On the StatefulSet: an epoch above that of its pods, which a lost recovery has begun."""
 
 TOUCHED = f"{GROUP}/touched"
-"""On the StatefulSet: when the operator last made its controller sync it again, RFC 3339."""
+"""On the StatefulSet: when the operator last made its controller sync it again, RFC 3339. On a pod:
+that its kubelet was made to."""
 
 SPEC_HASH = f"{GROUP}/spec-hash"
 """On pods: a hash of the parts of the spec that they were made from. An operator that renders the

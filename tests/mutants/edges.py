@@ -268,6 +268,24 @@ MUTANTS: Final = [
         "a member that was added by an odd URL ends each pass over its cluster",
     ),
     Mutant(
+        "operator/etcd_operator/objects/reading.py",
+        "is_bound and not begun and",
+        "is_bound and",
+        "a pod is written once more while its image is pulled",
+    ),
+    Mutant(
+        "operator/etcd_operator/cluster/since.py",
+        " if now - at >= self._seconds}",
+        "}",
+        "each new pod is written, because its kubelet needs some milliseconds",
+    ),
+    Mutant(
+        "operator/etcd_operator/cluster/since.py",
+        "return min((one for one in left if one > 0), default=inf)",
+        "return inf",
+        "a kubelet is woken only with the next look at the cluster",
+    ),
+    Mutant(
         "operator/etcd_operator/cluster/labelling.py",
         " if uid in here}",
         "}",

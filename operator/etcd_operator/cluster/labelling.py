@@ -1,4 +1,4 @@
-"""Labels each pod with the ID of its etcd member, in background tasks that no step waits for.
+"""Writes what is noted on pods, in background tasks that no step waits for.
 
 If such a write fails, a later pass sees that the label is still missing and writes it again.
 """
@@ -34,8 +34,11 @@ UNANSWERED_SECONDS: Final = 10.0
 while a webhook may be down for hours."""
 
 
+_Noted = labels.Note | labels.Touch
+
+
 class Labels:
-    """Writes the labels with member IDs, each in a task of its own."""
+    """Writes the labels with member IDs, and touches pods, each in a task of its own."""
 
     def __init__(self, kube: Kubernetes, finder: Finder, clock: Callable[[], float]) -> None:
         self._kube = kube
@@ -59,13 +62,13 @@ class Labels:
                 task.cancel()  # or a refusal would be remembered after all
 
     def write(self, seen: Observation) -> None:
-        """Starts one patch for each pod that needs the label and has no patch under way."""
+        """Starts one patch for each pod that needs one and has none under way."""
         key = seen.cluster.key
         if self._clock() < self._unanswered.get(key, float("-inf")):
             return
         self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods) | {uid for _, uid in self._under_way.values()}
-        for pod, note in labels.due(seen):
+        for pod, note in (*labels.due(seen), *labels.touches(seen)):
             undone = self._rate_limit.pause(_name(pod, note), self._clock()) > 0
             if pod.uid not in busy and not undone and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, note))
@@ -85,7 +88,7 @@ class Labels:
     async def abandon(self) -> None:
         await cancel(*self._under_way)
 
-    async def _write(self, cluster: Key, pod: Pod, note: labels.Note) -> None:
+    async def _write(self, cluster: Key, pod: Pod, note: _Noted) -> None:
         patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}
         try:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
@@ -100,14 +103,16 @@ class Labels:
                 return
             refused = self._refused.setdefault(cluster, {})
             level = logging.DEBUG if pod.uid in refused else logging.WARNING
-            log.log(level, "cannot label pod %s with the ID of its member: %s", pod.name, error)
+            log.log(level, "cannot label or annotate pod %s: %s", pod.name, error)
             refused[pod.uid] = self._clock() + REFUSED_SECONDS
 
 
-def _name(pod: Pod, note: labels.Note) -> str:
+def _name(pod: Pod, note: _Noted) -> str:
     return f"{pod.uid} {note}"
 
 
-def _metadata(note: labels.Note) -> dict[str, dict[str, str]]:
+def _metadata(note: _Noted) -> dict[str, dict[str, str]]:
+    if isinstance(note, labels.Touch):
+        return {"annotations": {naming.TOUCHED: "true"}}
     marked = {"labels": {naming.MEMBER_ID: note.member}}
     return marked | ({"annotations": {naming.TRUSTS: str(note.trust)}} if note.trust else {})

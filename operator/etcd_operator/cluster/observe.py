@@ -19,6 +19,7 @@ from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.missing_pods import MissingPods
 from etcd_operator.cluster.put_off import Postponed
+from etcd_operator.cluster.since import Since
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
 from etcd_operator.cluster.volume_jobs import VolumeJobs
 from etcd_operator.credentials.certificates import CertificateLook
@@ -54,6 +55,9 @@ GONE_SECONDS: Final = 300.0
 replaced under the same name is away for a moment only, although its pods may have been pending for
 longer."""
 
+ACKNOWLEDGE_SECONDS: Final = 1.0
+"""How long a kubelet may take to acknowledge a pod. Most take a few milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
@@ -72,8 +76,8 @@ class ObservedCluster:
     """When the last answer of the network came, in the event loop's time."""
 
     next_touch: float = inf
-    """Seconds until the StatefulSet may have to be touched, unless an event comes first; 0 if it
-    may be touched now."""
+    """Seconds until the StatefulSet or a pod may have to be touched, unless an event comes first; 0
+    if the StatefulSet may be touched now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,13 @@ class Observer:
         self.defrag_backoff = DefragBackoff(clock)
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
-        self._nodeless: dict[Key, dict[str, float]] = {}
-        """Since when the node of a pod (by UID) is gone."""
+        self._nodeless = Since(GONE_SECONDS, clock)
+        self._unacknowledged = Since(ACKNOWLEDGE_SECONDS, clock)
 
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
-        self._nodeless.pop(key, None)
+        self._nodeless.forget(key)
+        self._unacknowledged.forget(key)
         self._missing_pods.forget(key)
         self.defrag_backoff.forget(key)
         self.postponed.forget(key)
@@ -145,7 +150,8 @@ class Observer:
         """
         base, key_of_tickets = await self._objects(body, cluster)
         key = cluster.key
-        now, shape, touch = self._clock(), shape_of(base), self._missing_pods.next(key)
+        now, shape = self._clock(), shape_of(base)
+        touch = min(self._missing_pods.next(key), self._unacknowledged.next(key))
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:
@@ -314,13 +320,15 @@ class Observer:
         return self._with_grace(cluster.key, found)
 
     def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
-        now, before = self._clock(), self._nodeless.pop(key, {})
-        since = {pod.uid: before.get(pod.uid, now) for pod in pods if pod.node_gone}
-        if not since:
-            return tuple(pods)
-        self._nodeless[key] = since
-        late = {uid for uid, at in since.items() if now - at >= GONE_SECONDS}
-        return tuple(replace(pod, node_gone=pod.uid in late) for pod in pods)
+        """Keeps of what is true of a pod for a moment only if it lasts."""
+        gone = self._nodeless.late(key, (one.uid for one in pods if one.node_gone))
+        silent = self._unacknowledged.late(key, (one.uid for one in pods if one.unacknowledged))
+        return tuple(
+            replace(one, node_gone=one.uid in gone, unacknowledged=one.uid in silent)
+            if one.node_gone or one.unacknowledged
+            else one
+            for one in pods
+        )
 
     def _snapshots(self, cluster: EtcdCluster) -> tuple[str, ...]:
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)

@@ -1,4 +1,4 @@
-"""Labelling of pods beside the passes: once for each pod, by its UID, without delaying a pass."""
+"""Notes on pods beside the passes: once for each pod, by its UID, without delaying a pass."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster.labelling import MOST_WRITES, REFUSED_SECONDS, UNANSWERED_SECONDS
+from etcd_operator.cluster.observe import ACKNOWLEDGE_SECONDS
 from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_operator.kube.store import Owner
@@ -148,6 +149,40 @@ async def test_a_pod_whose_label_a_policy_had_refused_stayed_without_it(bench, m
     await bench.once()
 
     assert all(labels(bench).values())
+
+
+def replaced(bench: Bench, **status: str) -> None:
+    """A pod was deleted, and its successor has a node."""
+    pod = bench.kube.live(PODS, "a-1")
+    pod["metadata"]["uid"] = "another"
+    bench.kube.put(PODS, pod | {"spec": pod["spec"] | {"nodeName": "n"}, "status": status})
+    bench.forget()
+
+
+def touched(bench: Bench) -> bool:
+    return naming.TOUCHED in bench.kube.live(PODS, "a-1")["metadata"].get("annotations", {})
+
+
+async def test_a_pod_waited_a_quarter_of_a_minute_for_a_kubelet_that_had_been_refused_its_claim():
+    bench = await Bench.settled()
+    replaced(bench)
+    await bench.rest(ACKNOWLEDGE_SECONDS - 0.1)
+    assert not touched(bench), "most kubelets are only a moment late"
+
+    await bench.rest(0.2)
+    assert touched(bench)
+
+    await bench.rest(60)
+    assert bench.kube.calls["patch Pod"] == 1
+
+
+async def test_a_pod_that_its_kubelet_has_acknowledged_is_left_alone():
+    """It may be pulling an image."""
+    bench = await Bench.settled()
+    replaced(bench, startTime="2026-01-01T00:00:00Z")
+    await bench.rest(60)
+
+    assert not bench.kube.calls["patch Pod"]
 
 
 async def test_refused_pods_were_remembered_long_after_they_were_gone(bench, monkeypatch):

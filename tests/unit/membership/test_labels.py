@@ -32,6 +32,20 @@ def ids(seen: Observation) -> dict[str, str]:
     return {one.name: to_hex(one.member_id) for one in seen.etcd.members}
 
 
+def test_a_pod_is_touched_that_its_kubelet_has_not_acknowledged():
+    seen = with_pod(seen_by(), 1, unacknowledged=True)
+
+    assert [pod.name for pod, _ in labels.touches(seen)] == ["c-1"]
+
+
+def test_a_pod_that_goes_anyway_is_not_touched():
+    seen = with_pod(seen_by(), 1, unacknowledged=True)
+
+    assert not labels.touches(with_pod(seen, 1, deleting=True))
+    assert not labels.touches(replace(seen, cluster=replace(seen.cluster, paused=True)))
+    assert not labels.touches(replace(seen, cluster=replace(seen.cluster, deleting=True)))
+
+
 def test_every_pod_is_labelled_with_its_own_member():
     seen = seen_by()
 

@@ -1,8 +1,12 @@
-"""What is noted on pods that serve: the member ID, and what etcd was started to trust.
+"""What is noted on pods: on those that serve the member ID, and what etcd was started to trust.
 
 etcd's logs, alarms and etcdctl name a member only by its ID, so each pod has that ID as a label.
 The label also makes the pod ready sooner: when a pod changes, the kubelet runs its readiness probe
 at once and not at the next period (1.36.3, `UpdatePodStatus` of its prober).
+
+A kubelet that hears of a pod before the API server's node authorizer does is refused the pod's
+claim, and tries again after 10 to 15 s (kubernetes/kubernetes#113429, #135175). A change of the pod
+makes it try at once.
 """
 
 from __future__ import annotations
@@ -23,6 +27,18 @@ class Note:
 
     member: str
     trust: Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The annotation that wakes the pod's kubelet. It is written once."""
+
+
+def touches(seen: Observation) -> list[tuple[Pod, Touch]]:
+    """Pods that their kubelet has not acknowledged in time."""
+    if seen.cluster.paused or seen.cluster.deleting:
+        return []
+    return [(pod, Touch()) for pod in seen.pods if pod.unacknowledged and not pod.deleting]
 
 
 def due(seen: Observation) -> list[tuple[Pod, Note]]:

@@ -271,7 +271,7 @@ MUTANTS: Final = [
         "operator/etcd_operator/objects/reading.py",
         "is_bound and not begun and",
         "is_bound and",
-        "a pod is written once more while its image is pulled",
+        "each pod is written once more, although it has begun",
     ),
     Mutant(
         "operator/etcd_operator/cluster/since.py",

@@ -68,7 +68,8 @@ class Labels:
             return
         self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods) | {uid for _, uid in self._under_way.values()}
-        for pod, note in (*labels.due(seen), *labels.touches(seen)):
+        noted: list[tuple[Pod, _Noted]] = [*labels.due(seen), *labels.touches(seen)]
+        for pod, note in noted:
             undone = self._rate_limit.pause(_name(pod, note), self._clock()) > 0
             if pod.uid not in busy and not undone and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, note))

@@ -55,8 +55,9 @@ GONE_SECONDS: Final = 300.0
 replaced under the same name is away for a moment only, although its pods may have been pending for
 longer."""
 
-ACKNOWLEDGE_SECONDS: Final = 1.0
-"""How long a kubelet may take to acknowledge a pod. Most take a few milliseconds."""
+BEGIN_SECONDS: Final = 1.5
+"""How long a pod may take from having a node to having an address. Most take less than a second,
+unless a volume has to be attached or an image pulled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,12 @@ class Observer:
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless = Since(GONE_SECONDS, clock)
-        self._unacknowledged = Since(ACKNOWLEDGE_SECONDS, clock)
+        self._idle = Since(BEGIN_SECONDS, clock)
 
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
         self._nodeless.forget(key)
-        self._unacknowledged.forget(key)
+        self._idle.forget(key)
         self._missing_pods.forget(key)
         self.defrag_backoff.forget(key)
         self.postponed.forget(key)
@@ -151,7 +152,7 @@ class Observer:
         base, key_of_tickets = await self._objects(body, cluster)
         key = cluster.key
         now, shape = self._clock(), shape_of(base)
-        touch = min(self._missing_pods.next(key), self._unacknowledged.next(key))
+        touch = min(self._missing_pods.next(key), self._idle.next(key))
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:
@@ -322,10 +323,10 @@ class Observer:
     def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
         """Keeps of what is true of a pod for a moment only if it lasts."""
         gone = self._nodeless.late(key, (one.uid for one in pods if one.node_gone))
-        silent = self._unacknowledged.late(key, (one.uid for one in pods if one.unacknowledged))
+        idle = self._idle.late(key, (one.uid for one in pods if one.idle))
         return tuple(
-            replace(one, node_gone=one.uid in gone, unacknowledged=one.uid in silent)
-            if one.node_gone or one.unacknowledged
+            replace(one, node_gone=one.uid in gone, idle=one.uid in idle)
+            if one.node_gone or one.idle
             else one
             for one in pods
         )

@@ -84,7 +84,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),
-        unacknowledged=_is_unacknowledged(raw),
+        idle=_is_idle(raw),
         trust=trust_in(spec),
         noted_trust=Trust.read(notes.get(naming.TRUSTS) or ""),
         labelled=labels.get(naming.MEMBER_ID, ""),
@@ -94,11 +94,10 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
     )
 
 
-def _is_unacknowledged(raw: Object) -> bool:
-    """Whether its node's kubelet has not begun with it (`startTime` in the API's reference), and
-    was not woken."""
+def _is_idle(raw: Object) -> bool:
+    """Whether it has a node and no address there, and its kubelet was not woken."""
     is_bound = bool((raw.get("spec") or {}).get("nodeName"))
-    begun = (raw.get("status") or {}).get("startTime")
+    begun = (raw.get("status") or {}).get("podIP")
     return is_bound and not begun and naming.TOUCHED not in annotations_of(raw)
 
 

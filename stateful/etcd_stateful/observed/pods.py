@@ -72,8 +72,8 @@ class Pod:
     """`start` reported data on the volume before etcd ran in this pod."""
     overdue: bool = False
     """It was deleted, but its node does not confirm that it has stopped."""
-    unacknowledged: bool = False
-    """It has had a node for a while without a word from its kubelet, which was not woken yet."""
+    idle: bool = False
+    """It has had a node for a while, and nothing of it has begun, and its kubelet was not woken."""
     trust: Trust = AS_MADE
     """The authorities that its etcd trusts, by the bundle that the pod mounts."""
     noted_trust: Trust = AS_MADE

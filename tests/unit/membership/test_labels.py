@@ -32,14 +32,14 @@ def ids(seen: Observation) -> dict[str, str]:
     return {one.name: to_hex(one.member_id) for one in seen.etcd.members}
 
 
-def test_a_pod_is_touched_that_its_kubelet_has_not_acknowledged():
-    seen = with_pod(seen_by(), 1, unacknowledged=True)
+def test_a_pod_that_takes_long_to_begin_is_touched():
+    seen = with_pod(seen_by(), 1, idle=True)
 
     assert [pod.name for pod, _ in labels.touches(seen)] == ["c-1"]
 
 
 def test_a_pod_that_goes_anyway_is_not_touched():
-    seen = with_pod(seen_by(), 1, unacknowledged=True)
+    seen = with_pod(seen_by(), 1, idle=True)
 
     assert not labels.touches(with_pod(seen, 1, deleting=True))
     assert not labels.touches(replace(seen, cluster=replace(seen.cluster, paused=True)))

@@ -6,7 +6,8 @@ at once and not at the next period (1.36.3, `UpdatePodStatus` of its prober).
 
 A kubelet that hears of a pod before the API server's node authorizer does is refused the pod's
 claim, and tries again after 10 to 15 s (kubernetes/kubernetes#113429, #135175). A change of the pod
-makes it try at once.
+makes it try at once. A pod does not tell whether it has met that, or waits for a volume or an
+image, so each that takes long to begin is changed, once.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Touch:
 
 
 def touches(seen: Observation) -> list[tuple[Pod, Touch]]:
-    """Pods that their kubelet has not acknowledged in time."""
+    """Pods that take long to begin on their node."""
     if seen.cluster.paused or seen.cluster.deleting:
         return []
-    return [(pod, Touch()) for pod in seen.pods if pod.unacknowledged and not pod.deleting]
+    return [(pod, Touch()) for pod in seen.pods if pod.idle and not pod.deleting]
 
 
 def due(seen: Observation) -> list[tuple[Pod, Note]]:

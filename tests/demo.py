@@ -27,16 +27,17 @@ SECONDS_PER_CALL = 60
 ENDPOINT = f"https://{CLUSTER}-client:2379"
 
 NEXT = f"""\
-Try next (the kubeconfig is build/cluster/kubeconfig, the tools are in build/bin):
+Try next (the tools are in build/bin):
 
-  export KUBECONFIG=$PWD/build/cluster/kubeconfig PATH=$PWD/build/bin:$PATH
+  export KUBECONFIG={KUBECONFIG} PATH=$PWD/build/bin:$PATH
   kubectl get etcd -o wide                             the cluster and the operator's next step
   kubectl describe etcd {CLUSTER}           conditions and what has happened
   kubectl exec {CLUSTER}-0 -- etcdctl get greeting
   kubectl delete pod {CLUSTER}-1            it comes back with its data
   kubectl delete service {CLUSTER}-client   it is put back
   kubectl delete etcd {CLUSTER}             its volumes stay; apply it again and see
-
+"""
+TAKE_DOWN = """
   make cluster-down                              leaves nothing behind
 """
 
@@ -56,7 +57,7 @@ def main() -> int:
     except DemoError as error:
         print(f"\nthe demo stopped: {error}", file=sys.stderr)
         return 1
-    print(NEXT)
+    print(NEXT if os.environ.get("PROVIDER") == "existing" else NEXT + TAKE_DOWN)
     return 0
 
 

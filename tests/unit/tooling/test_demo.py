@@ -13,14 +13,19 @@ import pytest
 DEMO = Path(__file__).parents[2] / "demo.py"
 
 
-@pytest.fixture
-def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Imported again for each test, and without waiting."""
+def imported() -> ModuleType:
     spec = importlib.util.spec_from_file_location("demo", DEMO)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Imported again for each test, and without waiting."""
+    module = imported()
     clock = iter(range(10_000))
     time = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
     monkeypatch.setattr(module, "time", time)
@@ -114,3 +119,21 @@ def test_members_are_shown_with_their_own_report(demo: ModuleType) -> None:
     )
     assert row({"ID": 11, "name": "a-1"}, statuses, {})[2:] == ("follower", "3.7.3", "20 KiB", "")
     assert row({"ID": 12, "name": "a-2"}, statuses, {})[2:] == ("follower", "?", "0 KiB", "")
+
+
+@pytest.mark.parametrize("provider", ["", "existing"])
+def test_somebody_elses_cluster_was_to_be_looked_at_with_the_local_kubeconfig_and_taken_down(
+    provider: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROVIDER", provider)
+    monkeypatch.setenv("KUBECONFIG", "/home/me/theirs")
+    demo = imported()
+    for part in ("kubectl", "wait_until_running", "write_and_read", "print_members"):
+        monkeypatch.setattr(demo, part, lambda *_: "")
+
+    demo.main()
+
+    is_theirs = provider == "existing"
+    said = capsys.readouterr().out
+    assert ("export KUBECONFIG=/home/me/theirs " in said) == is_theirs
+    assert ("make cluster-down" in said) != is_theirs

@@ -27,6 +27,7 @@ from etcd_stateful.manifests.jobs import (
     MALLOC_ENVIRONMENT,
     TRIES,
     Mounted,
+    admitted,
     identity_labels,
     job_spec,
     optional_secret,
@@ -130,7 +131,7 @@ def job(
             **job_spec(FINAL_EXIT, CONTAINER),
             "template": {
                 "metadata": {
-                    "labels": dict(backup.pod.labels)
+                    "labels": admitted(backup.pod.labels)
                     | identity_labels(told.store)
                     | described["labels"],
                     "annotations": dict(backup.pod.annotations) | described["annotations"],

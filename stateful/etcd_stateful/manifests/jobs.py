@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from etcd_stateful.api.stores import VOLUME, Store
@@ -31,6 +32,18 @@ Mounted = list[tuple[Manifest, Manifest]]
 """Volumes of a pod, each with its mount in a container."""
 
 _AZURE: Final = "azure.workload.identity/use"
+
+_SET_BY_KUBERNETES: Final = frozenset(
+    f"{prefix}{name}"
+    for prefix in ("", "batch.kubernetes.io/")
+    for name in ("job-name", "controller-uid")
+)
+
+
+def admitted(asked: Mapping[str, str]) -> dict[str, str]:
+    """What a spec asks for as labels of pods, but for those by which Kubernetes tells the pods of
+    a Job: the API server refuses a Job that has others there."""
+    return {key: value for key, value in asked.items() if key not in _SET_BY_KUBERNETES}
 
 
 def identity_labels(store: Store) -> dict[str, str]:

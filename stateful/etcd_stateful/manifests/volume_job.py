@@ -14,6 +14,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import AS_MADE
 from etcd_stateful.manifests import start_settings
 from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.manifests.jobs import admitted
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, data_mount, downward
 
 LABEL: Final = "etcd-recovery"
@@ -41,7 +42,7 @@ def job(
     described = metadata(cluster, name)
     described |= {"labels": labels(cluster.name), "annotations": dict(notes)}
     made = {
-        "labels": {**cluster.pod.labels, **pod_labels, **labels(cluster.name)},
+        "labels": {**admitted(cluster.pod.labels), **pod_labels, **labels(cluster.name)},
         "annotations": _annotations(cluster, pod),
     }
     return {

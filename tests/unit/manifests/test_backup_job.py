@@ -107,6 +107,16 @@ def test_the_rendered_job_has_not_changed(case: str, update_golden: bool) -> Non
     assert text == path.read_text()
 
 
+def test_a_label_of_pods_that_kubernetes_gives_to_those_of_jobs_had_each_backup_refused() -> None:
+    asked = CASES["coreos"] | {"pod": {"labels": {"job-name": "mine", "team": "storage"}}}
+    backup = parse_backup({"metadata": METADATA, "spec": asked})
+    made = backup_job(backup, Run("g1", 0.0), None, operator_image="operator:1")
+
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert "job-name" not in labels
+    assert labels["team"] == "storage"
+
+
 @pytest.mark.parametrize("labels", [{}, {naming.SCHEDULE: "nightly"}], ids=["single", "scheduled"])
 def test_jobs_and_pods_of_a_schedule_do_not_pile_up(labels: dict[str, str]) -> None:
     """The Job of a single backup stays as long as its object, so that it can be looked at."""

@@ -96,6 +96,17 @@ class TestTheManifest:
         assert recovers == {of_etcd: "runtime/default", "team": "storage"}
         assert restores == {"team": "storage"}
 
+    @pytest.mark.parametrize("prefix", ["", "batch.kubernetes.io/"])
+    def test_a_label_of_pods_that_kubernetes_gives_to_those_of_jobs_had_the_job_refused(
+        self, prefix: str
+    ) -> None:
+        asked = {f"{prefix}job-name": "mine", f"{prefix}controller-uid": "u", "team": "storage"}
+
+        labels = job(labels=asked)["spec"]["template"]["metadata"]["labels"]
+
+        assert labels["team"] == "storage"
+        assert not labels.keys() & (asked.keys() - {"team"})
+
     def test_only_the_finish_container_mounts_roots_password(self) -> None:
         auth = {"rootSecret": {"name": "root", "key": "pw"}}
         made = recovery_job(

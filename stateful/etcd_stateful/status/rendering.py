@@ -95,7 +95,9 @@ def _plan(outcome: Outcome) -> str:
 
 
 def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
-    ready = sorted(pod.name for pod in seen.pods if pod.takes_traffic)
+    # No member is beyond these, and the API server would refuse the status for too long a list.
+    pods = [pod for pod in seen.pods if pod.ordinal < naming.MAX_SIZE]
+    ready = sorted(pod.name for pod in pods if pod.takes_traffic)
     selector = naming.selector(seen.cluster.name)
     return {
         "size": _size(seen, stored),
@@ -105,7 +107,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
         "clientPort": naming.CLIENT_PORT,
         "members": {
             "ready": ready,
-            "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
+            "unready": sorted(pod.name for pod in pods if pod.name not in ready),
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
         **({"storage": storage} if (storage := claim_expansion.smallest_volume(seen)) else {}),

@@ -15,6 +15,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup.reference import NotRestorable
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Settled
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.observed.put_off import DELETION, PutOff
 from etcd_stateful.status.outcome import Outcome
@@ -276,6 +277,18 @@ class TestMembers:
 
         assert found["members"] == {"ready": ["c-1"], "unready": ["c-0", "c-2"]}
         assert found["readyMembers"] == 1
+
+    def test_a_stateful_set_that_was_scaled_to_a_hundred_had_the_whole_status_refused(self) -> None:
+        """The CRD takes 64 names, and no member can be in a pod beyond the seventh."""
+        world = formed(3)
+        seen = world.observe()
+        more = (replace(seen.pods[0], ordinal=n, name=f"c-{n}", ready=False) for n in range(3, 100))
+        outcome = Outcome(replace(seen, pods=(*seen.pods, *more)), Settled())
+
+        found = render(world.body, outcome, NOW)
+
+        assert found["members"]["ready"] == ["c-0", "c-1", "c-2"]
+        assert found["members"]["unready"] == ["c-3", "c-4", "c-5", "c-6"]
 
     def test_size_is_that_of_the_member_list(self) -> None:
         """As in coreos: the number of etcd members. `kubectl scale` compares with it too."""

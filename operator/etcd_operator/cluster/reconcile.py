@@ -181,13 +181,15 @@ class Reconciler:
         body, memory, seen = current.body, current.memory, current.seen
         if memory.doubts(step):
             return memory.next_poll()
-        self._reporter.decision(body, step, _in_words(step), always=False)
-        if event := event_of(memory.step, step, seen.observation):
-            self._reporter.event(body, *event)
+        outcome = Outcome(seen.observation, step)
+        if not (isinstance(step, Settled) and outcome.put_off):  # then it is not as declared
+            self._reporter.decision(body, step, _in_words(step), always=False)
+            if event := event_of(memory.step, step, seen.observation):
+                self._reporter.event(body, *event)
         if (memory.step, memory.shape) != (step, seen.shape):
             memory.polls = 0
         memory.step, memory.shape, memory.retries = step, seen.shape, 0
-        pending = await self._reporter.status(body, Outcome(seen.observation, step))
+        pending = await self._reporter.status(body, outcome)
         delay = requeue_after(memory, seen, step)
         return min(delay or pending, pending) if pending else delay
 

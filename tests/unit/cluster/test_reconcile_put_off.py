@@ -252,6 +252,20 @@ class TestRefused:
 
         assert settled.kube.calls["apply NetworkPolicy"] < 20
 
+    async def test_an_event_said_as_declared_while_the_policy_was_refused(self, bench, caplog):
+        """It came last, so `kubectl describe` ended with it. The log said the same."""
+        caplog.set_level(logging.INFO)
+        bench.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        await live(bench, 20)
+        assert bench.status["readyMembers"] == 3
+        assert "AsDeclared" not in bench.events.reasons()
+        assert "as declared" not in caplog.messages
+
+        bench.kube.failures.clear()
+        await live(bench, REJECTED_SECONDS + 1)
+        assert bench.events.reasons()[-1] == "AsDeclared"
+        assert caplog.messages[-1] == "as declared"
+
     async def test_in_a_namespace_that_is_being_deleted_it_is_no_trouble(self, settled):
         settled.kube.remove(NETWORK_POLICIES, "default", "a")
         error = Rejected("cannot create: namespace default is being terminated", status=403)

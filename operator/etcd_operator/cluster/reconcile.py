@@ -280,9 +280,15 @@ class Reconciler:
         self._reporter.decision(body, step, done.words, always=True)
         if event := event_of(None, step, seen.observation, created=done.created):
             self._reporter.event(body, *event)
-        if not isinstance(step, TouchStatefulSet):  # repeated for as long as a pod is missing
+        if not self._is_repeated(memory, step):
             await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
+
+    def _is_repeated(self, memory: Memory, step: Write) -> bool:
+        """Whether the write is made again and again: a pod stays missing, or someone else undoes
+        it. The status says so, and must not say something else for a moment at each try."""
+        touches = isinstance(step, TouchStatefulSet)
+        return touches or memory.rate_limit.pause(step, self._clock()) > 0
 
     async def _declined(self, current: _Pass, step: Write, why: str) -> float:
         """Reports that etcd declines the step for now as a wait, which may end within

@@ -335,6 +335,19 @@ class TestUndone:
         await live(settled, 10 * SECONDS_PER_WRITE)
         assert 8 <= settled.kube.calls["apply StatefulSet"] <= 12
 
+    async def test_the_status_said_something_else_for_a_moment_at_each_try(self, settled):
+        """It was written twice every ten seconds, for as long as the webhook was there, and so that
+        of each cluster of the fleet."""
+        await self._with_a_webhook(settled)
+        await live(settled, 2 * SECONDS_PER_WRITE)
+        settled.forget()
+
+        await live(settled, 10 * SECONDS_PER_WRITE)
+
+        assert settled.kube.calls["apply StatefulSet"]
+        assert not settled.kube.calls["apply EtcdCluster/status"]
+        assert "AsDeclared" not in settled.events.reasons()
+
     async def test_users_are_still_created(self, settled):
         """The last steps are not kept waiting for good."""
         await self._with_a_webhook(settled)

@@ -120,8 +120,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _EXPANSION,
-        "            return str(error)  # perhaps only",
-        "            raise  # perhaps only",
+        "        if self._unanswered[key] < UNANSWERED_PASSES:",
+        "        if True:",
         "an admission that is down stops every pass",
+    ),
+    Mutant(
+        _EXPANSION,
+        "            raise error",
+        "            return",
+        "one call without an answer counts as a storage class that cannot expand volumes",
     ),
 ]

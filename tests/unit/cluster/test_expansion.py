@@ -11,6 +11,7 @@ from worlds import cluster
 
 from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
 from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
 from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Observation
@@ -19,6 +20,7 @@ from unit.membership.test_claim_expansion import declared
 
 TRIAL = "patch PersistentVolumeClaim as a trial"
 REFUSAL = "the storageclass that provisions the pvc must support resize"
+DOWN = Unavailable("failed calling webhook")
 
 
 class Looks:
@@ -149,8 +151,26 @@ class TestLoweredSize:
 
 
 async def test_an_admission_webhook_that_is_down_stopped_every_pass(looks: Looks) -> None:
-    looks.kube.failures[TRIAL] = [Unavailable("failed calling webhook") for _ in range(3)]
+    looks.kube.failures[TRIAL] = [DOWN for _ in range(3 * UNANSWERED_PASSES)]
+    for _ in range(UNANSWERED_PASSES - 1):
+        with pytest.raises(Unavailable):
+            await looks.look()
 
-    assert await looks.look() == ["failed calling webhook"] * 3
+    assert await looks.look() == [str(DOWN)] * 3
     looks.clock.now += ASK_SECONDS + 1
+    looks.kube.failures[TRIAL] = [DOWN]
+    assert await looks.look() == [str(DOWN), "", ""], "it has been down all the time"
+    looks.clock.now += ASK_SECONDS + 1
+    assert await looks.look() == ["", "", ""]
+
+
+async def test_one_call_without_an_answer_was_said_to_forbid_expansion_for_a_minute(
+    looks: Looks,
+) -> None:
+    """`Blocked` asked for another size while the API server restarted, and a restore asked to
+    delete the claim."""
+    looks.kube.failures[TRIAL] = [DOWN]
+    with pytest.raises(Unavailable):
+        await looks.look()
+
     assert await looks.look() == ["", "", ""]

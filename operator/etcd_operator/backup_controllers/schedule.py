@@ -88,7 +88,7 @@ class Schedules:
             schedule = schedules.with_default_jitter(schedule, calendar.period)
         except RefusedSchedule as refused:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
-            self._metrics.schedule_stopped(key)
+            self._measure_stopped(body)
             await self._write(body, told)
             return None
         made = self._pass(body, schedule, calendar)
@@ -229,7 +229,7 @@ class Schedules:
         return {name: refusal for name, refusal in found if refusal}
 
     async def _stopped(self, body: Json, reason: str, words: str) -> None:
-        self._metrics.schedule_stopped(key_of(body))
+        self._measure_stopped(body)
         now = rfc3339(self._wall_clock())
         await self._write(body, schedule_status.failing(body, reason, words, now))
 
@@ -267,6 +267,10 @@ class Schedules:
         if await self._write(body, told) or said.after:
             return said.after
         return AGAIN_SECONDS
+
+    def _measure_stopped(self, body: Json) -> None:
+        told: Json = body.get("status") or {}
+        self._metrics.schedule_stopped(key_of(body), seconds(told.get("lastSuccessfulTime")))
 
     def _measure(self, key: Key, seen: ObservedSchedule, record: Record, told: Json) -> None:
         self._metrics.schedule(

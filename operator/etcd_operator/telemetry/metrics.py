@@ -204,9 +204,11 @@ class Metrics:
         _put(self.schedule_verified, key, verified)
         _put(self.schedule_missed, key, missed)
 
-    def schedule_stopped(self, key: Key) -> None:
-        """Reports that no runs are started. Metrics of earlier runs keep their values."""
+    def schedule_stopped(self, key: Key, succeeded: float | None) -> None:
+        """Reports that no runs are started, and when the last one succeeded: its age grows. Other
+        metrics of earlier runs keep their values, as far as this process knows them."""
         _put(self.schedule_on, key, value=False)
+        _put(self.schedule_succeeded, key, succeeded)
 
     def forget_schedule(self, key: Key) -> None:
         """Removes the series of a schedule that is gone."""

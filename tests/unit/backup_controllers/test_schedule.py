@@ -1157,6 +1157,24 @@ async def test_a_schedule_that_starts_no_runs_keeps_its_other_metrics(
     assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
 
 
+@pytest.mark.parametrize("refused", ["spec", "backup"])
+async def test_a_schedule_that_starts_no_runs_had_no_age_once_the_operator_had_restarted(
+    world: World, refused: str
+) -> None:
+    """An alert by age ended, although there was no backup since."""
+    await world.runs("03:00")
+    world.clock.now += 60
+    if refused == "spec":
+        world.declare(schedule="every day")
+    else:
+        world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)] * 9
+    world.begin()
+    await world.settle()
+
+    assert world.gauge("scheduled") == 0
+    assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
+
+
 async def test_a_schedule_whose_backups_are_refused_is_not_scheduled_in_the_metrics(
     world: World,
 ) -> None:

@@ -275,7 +275,7 @@ class Schedules:
     def _measure(self, key: Key, seen: ObservedSchedule, record: Record, told: Json) -> None:
         self._metrics.schedule(
             key,
-            on=not seen.schedule.suspend,
+            on=stored_conditions.is_true(told, "Scheduled"),
             last_run=schedule_status.last_succeeded(record, seen),
             succeeded=seconds(told.get("lastSuccessfulTime")),
             verified=seconds(schedule_status.last_verified(seen, rfc3339)),

@@ -14,7 +14,7 @@ from etcd_stateful import stored_conditions
 from etcd_stateful.backup import retention, schedules, status
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER
 from etcd_stateful.backup.scheduled import ScheduledBackup
-from etcd_stateful.backup.schedules import Miss, ObservedSchedule, Record
+from etcd_stateful.backup.schedules import NOT_MADE, Miss, ObservedSchedule, Record
 
 MOST_LISTED: Final = 20
 
@@ -76,8 +76,9 @@ def render(
     before = str((body.get("status") or {}).get("lastSuccessfulTime") or "")
     if succeeded := _latest([before, *(one.over for one in newest)], seen, written):
         told["lastSuccessfulTime"] = succeeded
-    said = [_accepted(), _scheduled(seen, written(begins)), *_last(_past(record, seen), past, miss)]
-    return status.of_schedule(body, told, [*said, *_retained(body, seen)], now)
+    said = [_accepted(), *_scheduled(seen, written(begins), miss), *_retained(body, seen)]
+    said += _last(_past(record, seen), past, miss)
+    return status.of_schedule(body, told, said, now)
 
 
 def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, Any]:
@@ -146,11 +147,12 @@ def _accepted() -> Condition:
     return "Accepted", "True", "SpecAccepted", "every field is understood"
 
 
-def _scheduled(seen: ObservedSchedule, begins: str) -> Condition:
+def _scheduled(seen: ObservedSchedule, begins: str, miss: Miss | None) -> Iterator[Condition]:
     if seen.schedule.suspend:
         words = "spec.suspend is true: runs that fall due are missed, and nothing is deleted"
-        return "Scheduled", "False", "Suspended", words
-    return "Scheduled", "True", "Scheduled", f"the next run begins at {begins}"
+        yield "Scheduled", "False", "Suspended", words
+    elif miss is None or miss.reason != NOT_MADE:  # Whether one can be made now, a try will tell.
+        yield "Scheduled", "True", "Scheduled", f"the next run begins at {begins}"
 
 
 def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> Iterator[Condition]:

@@ -34,6 +34,9 @@ LONGEST_UNSAID: Final = 300
 """Limit of the default jitter in seconds: enough to spread the load on a store and its network, and
 short enough that nobody wonders why nothing begins."""
 
+NOT_MADE: Final = "NotMade"
+"""Reason of a run that was missed because its EtcdBackup could not be created."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -218,7 +221,7 @@ def _unbegun(seen: ObservedSchedule, moment: int) -> Miss:
         return Miss("Suspended", "spec.suspend is true")
     if _overdue(seen, moment):
         return Miss("OperatorAway", "the operator was not running")
-    return Miss("NotMade", f"its EtcdBackup could not be created{_said(seen)}")
+    return Miss(NOT_MADE, f"its EtcdBackup could not be created{_said(seen)}")
 
 
 def _said(seen: ObservedSchedule) -> str:

@@ -1232,6 +1232,22 @@ async def test_a_missed_run_does_not_make_the_schedule_look_healthy_again(world:
     assert (world.condition("Scheduled")["reason"], world.gauge("scheduled")) == ("StepFailed", 0)
 
 
+async def test_at_each_missed_run_the_schedule_looked_healthy_until_the_next_try_had_failed(
+    world: World,
+) -> None:
+    """A webhook that hangs takes ten seconds to fail, and the alert began to wait again."""
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES)
+    world.clock.now += 60
+    assert await world.schedules.reconcile(KEY) == 0.0
+
+    assert world.condition()["reason"] == "NotMade"
+    assert (world.condition("Scheduled")["reason"], world.gauge("scheduled")) == ("StepFailed", 0)
+    assert world.condition("Ready") == {**world.condition("Scheduled"), "type": "Ready"}
+
+
 async def test_occasional_failed_passes_are_not_reported(world: World) -> None:
     await world.runs("03:00")
     for minute in range(1, 2 * UNANSWERED_PASSES):

@@ -275,7 +275,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/status.py",
-        'if one["reason"] == "Suspended" else one["status"]',
+        'if as_declared else one["status"]',
         "",
         "a backup counts as ready whatever became of it",
     ),

@@ -257,8 +257,9 @@ def _with_conditions(
 def _ready(conditions: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
     """The condition Ready: `Complete` of a backup or a restore, `Scheduled` of a schedule, under
     the name that Helm's `--wait`, Flux and other users of kstatus wait for. A suspended schedule is
-    as declared."""
+    as declared, and so is a backup at an interval before the first one is due."""
     for one in conditions:
         if one["type"] in ("Complete", "Scheduled"):
-            status = "True" if one["reason"] == "Suspended" else one["status"]
+            as_declared = one["reason"] in ("Suspended", "Scheduled")
+            status = "True" if as_declared else one["status"]
             yield {**one, "type": "Ready", "status": status}

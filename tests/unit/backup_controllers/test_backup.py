@@ -1320,6 +1320,14 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 1
 
+    async def test_helm_and_flux_waited_for_the_first_interval_to_pass(self) -> None:
+        world = await self.start()
+        await world.settle()
+
+        assert world.condition()["status"] == "Unknown"
+        ready = {**world.condition(), "type": "Ready", "status": "True"}
+        assert world.condition("Ready") == ready
+
     async def test_an_interval_whose_spec_is_refused_had_no_metric_once_the_operator_had_restarted(
         self,
     ) -> None:

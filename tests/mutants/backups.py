@@ -245,6 +245,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",
+        "if order.store.key in order.spare and not own:",
+        "if False:",
+        "what a restore is about to read is replaced by a backup from after the damage",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/overwriting.py",
         "if order.brought_back:",
         "if False:",
         "an object that is brought back replaces what it was made to keep",

@@ -9,11 +9,13 @@ Any other EtcdBackup may overwrite another object's backup, but not one of anoth
 one whose manifest cannot be read, which may be of any cluster.
 Someone who applies all manifests again after a loss has an empty cluster of the same name. Its
 backup would overwrite the very backup that the cluster should be restored from.
+
+Nor may it overwrite what a restore is about to read: that is from before the damage.
 """
 
 from __future__ import annotations
 
-from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.clients import StoreFailed, unless_forbidden
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_stateful.backup import names
@@ -39,9 +41,16 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
     """
     if order.stamped:
         return None
-    key = order.store.key
+    found = await _found(order, sink, cluster_id)
+    own = found is not None and found.owner_uid == order.owner_uid
+    if order.store.key in order.spare and not own:
+        await _spare_what_is_read(order, sink)
+    return found
+
+
+async def _found(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undecided | None:
     try:
-        theirs = await read_manifest(sink, key)
+        theirs = await read_manifest(sink, order.store.key)
     except StoreFailed as error:
         if error.forbidden:
             return Undecided("")
@@ -54,6 +63,21 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
     if theirs and theirs.owner_uid != order.owner_uid:
         _spare(order, theirs, cluster_id)
     return theirs
+
+
+async def _spare_what_is_read(order: Order, sink: Sink) -> None:
+    """Spares what is there, with a manifest or without, for the restore that is about to read
+    it."""
+    there = None
+    with unless_forbidden():
+        there = await sink.size(order.store.key)
+    if there is not None:
+        raise _stored_already(
+            order,
+            f"{order.store.key} is what an EtcdRestore or an EtcdCluster of this namespace is to "
+            "be restored from. It is left as it is until that is done: give this EtcdBackup "
+            "another path",
+        )
 
 
 def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:

@@ -280,9 +280,11 @@ class Backup:
         if self._order.stamped:
             await self._look_for_another(key)
             return
+        own = self._order.owner_uid
         old = await self._found(cluster_id)
+        if old is None and key in self._order.spare:  # Or the next attempt would spare this file.
+            await self._mark(key, own, cluster_id)
         if old is not None:
-            own = self._order.owner_uid
             await self._mark(
                 key,
                 own if old.owner_uid == own else "",

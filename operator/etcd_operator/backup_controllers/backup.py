@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from etcd_operator.backup_controllers.being_read import known_to_be_read
+from etcd_operator.backup_controllers.being_read import last_location, locations_read
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.backup_controllers.target import recorded_of, target_of
 from etcd_operator.kube.api import (
@@ -256,7 +256,7 @@ class Backups:
     async def _start(self, body: Json, backup: EtcdBackup, run: Run, target: Target | None) -> bool:
         """Creates the Job of a run; False if the status could not name it before."""
         image, of = self._operator_image, recorded_of(self._store, backup)
-        stay = {_last(body), *known_to_be_read(self._store, backup.namespace)}
+        stay = {last_location(body), *locations_read(self._store, backup.namespace)}
         job = backup_job(backup, run, target, operator_image=image, cluster=of, stay=stay)
         begun = await self._begin(body, backup)
         if not await self._is_noted(begun, run, job["metadata"]["name"]):
@@ -380,8 +380,3 @@ def _stranded(body: Json, error: Rejected) -> str:
         f"kubectl patch etcdbackup {where} "
         """--type=merge -p '{"metadata":{"finalizers":null}}'"""
     )
-
-
-def _last(body: Json) -> str:
-    """Location of the last backup that succeeded, which with `verify` is the last proven one."""
-    return str((body.get("status") or {}).get("location") or "")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, Json, Kubernetes, Resource
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    Json,
+    Kubernetes,
+    Resource,
+)
 from etcd_operator.kube.store import Store
 from etcd_stateful.backup import in_use
 
@@ -15,6 +22,19 @@ def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
         return [one for key in keys if (one := store.get(kind, *key))]
 
     return in_use.read_from(every(ETCD_RESTORES), every(ETCD_CLUSTERS))
+
+
+def locations_read(store: Store, namespace: str) -> frozenset[str]:
+    """The same as locations: of an EtcdBackup that is named, where it has stored last."""
+    read = known_to_be_read(store, namespace)
+    named = (store.get(ETCD_BACKUPS, namespace, one) for one in read)
+    return read | {last_location(one) for one in named if one}
+
+
+def last_location(backup: Json) -> str:
+    """Location of the last backup that succeeded, which with `verify` is the last proven one;
+    empty if there is none."""
+    return str((backup.get("status") or {}).get("location") or "")
 
 
 async def read_now(kube: Kubernetes, namespace: str) -> frozenset[str]:

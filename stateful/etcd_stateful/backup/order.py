@@ -68,8 +68,8 @@ class Order:
     keep: int = 0
     """How many backups of an interval are kept; 0: all."""
     spare: tuple[str, ...] = ()
-    """Keys that must not be deleted as old ones: of the last successful backup, and of those that
-    restores read."""
+    """Keys that must not be deleted as old ones, nor overwritten with the backup of another object:
+    of the last successful backup, and of those that restores read."""
     also: tuple[str, ...] = ()
     """Further locations in which the owner has stored backups, for its deletion."""
     timeout: int = 60

@@ -63,12 +63,13 @@ def backup_job(
 
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, if known.
-        stay: locations of backups that must not be deleted as old ones.
+        stay: locations of backups that must be neither deleted as old ones nor overwritten.
     """
     keys = sorted({key for one in stay if (key := backup.store.key_at(one))})
-    spare = tuple(keys) if backup.policy.keep else ()
+    if not backup.policy.keep:  # It deletes nothing.
+        keys = [key for key in keys if key == backup.store.key]
     of = "" if backup.periodic else run.id
-    told = replace(order(backup, target), cluster=cluster, spare=spare, run=of)
+    told = replace(order(backup, target), cluster=cluster, spare=tuple(keys), run=of)
     return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))
 
 

@@ -221,6 +221,47 @@ async def test_anything_else_is_replaced(root: Path, beside: bytes | None) -> No
 
 
 @pytest.mark.parametrize(
+    "beside",
+    [of(OURS, "uid-of-before"), manifest.undecided("uid-of-before", OURS), None],
+    ids=["with a manifest", "interrupted", "without a manifest"],
+)
+async def test_a_backup_that_a_restore_was_about_to_read_was_replaced(
+    root: Path, beside: bytes | None
+) -> None:
+    """Each hour a script makes an EtcdBackup with the same path. The one after the damage came
+    before the restore had read the one from before it."""
+    put(root, beside)
+
+    said = await backed_up(root, spare=(KEY,))
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert "give this EtcdBackup another path" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["its own", "nothing yet"])
+async def test_a_backup_that_a_restore_waits_for_is_made(root: Path, there: bool) -> None:
+    if there:
+        put(root, of(OURS, "uid-b"))
+
+    assert isinstance(await backed_up(root, spare=(KEY,)), Stored)
+
+
+async def test_an_attempt_that_died_kept_the_next_one_from_the_path_that_a_restore_waits_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had stored its file, and had yet to write the manifest that says whose it is."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Backup, "_describe", killed)
+        with pytest.raises(Killed):
+            await backed_up(root, spare=(KEY,))
+    assert (root / KEY).exists()
+
+    assert isinstance(await backed_up(root, spare=(KEY,)), Stored)
+
+
+@pytest.mark.parametrize(
     ("theirs", "changes"),
     [(ANOTHERS, {}), (OURS, {"brought_back": True}), (OURS, {"scheduled": True})],
 )

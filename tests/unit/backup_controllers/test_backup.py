@@ -504,6 +504,28 @@ async def test_a_copy_of_a_backup_that_its_schedule_was_deleting_was_never_begun
     assert world.condition()["reason"] == "Starting"
 
 
+@pytest.mark.parametrize("how", ["by place", "by name"])
+async def test_a_job_was_not_told_that_a_restore_is_about_to_read_what_it_would_replace(
+    world: World, how: str
+) -> None:
+    """Retention knew, and a script that makes an EtcdBackup with the same path each hour did
+    not."""
+    spec: Json = {"etcdCluster": {"name": "c"}, "backupRef": {"name": "before"}}
+    if how == "by place":
+        spec = {"etcdCluster": {"name": "c"}, "backupStorageType": "S3", "s3": SPEC["s3"]}
+    metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
+    world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+    before: Json = {"namespace": "default", "name": "before", "uid": "uid-o", "generation": 1}
+    status = {"succeeded": True, "location": "s3://mybucket/etcd.backup"}
+    world.kube.put(ETCD_BACKUPS, {"metadata": before, "spec": SPEC, "status": status})
+    world.declare()
+    await world.settle()
+
+    pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+    told = order.parse(pod["containers"][0]["env"][0]["value"])
+    assert told.spare == ("etcd.backup",)
+
+
 async def test_a_finished_backup_is_not_repeated(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])

@@ -47,6 +47,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
+        "return _make_room(seen) or _of_due(seen, seen.due)",
+        "return _of_due(seen, seen.due)",
+        "a quota that is used up keeps retention from making room",
+    ),
+    Mutant(
+        _SCHEDULES,
         "return clock(seen.schedule, seen.began) > moment",
         "return True",
         "a hand-over shortly before a run makes it too late",

@@ -171,7 +171,7 @@ def decide(seen: ObservedSchedule) -> Step:
         # It need not be the newest: a clock that was ahead may have made one for a later time.
         return WriteStatus(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen, seen.due.latest) <= 0:
-        return _of_due(seen, seen.due)
+        return _make_room(seen) or _of_due(seen, seen.due)
     return _retain(seen) or WriteStatus(record, _after(seen))
 
 
@@ -198,6 +198,12 @@ def _retain(seen: ObservedSchedule) -> DeleteBackup | TakeBack | None:
     if schedule.suspend:
         return None
     return retention.decide(schedule.retention, seen.made, seen.now, seen.read, seen.refused)
+
+
+def _make_room(seen: ObservedSchedule) -> DeleteBackup | TakeBack | None:
+    """While the API server refuses another EtcdBackup, old ones are deleted first: a quota may
+    limit their number."""
+    return _retain(seen) if seen.creation_error else None
 
 
 def _of_due(seen: ObservedSchedule, due: Due) -> Step:

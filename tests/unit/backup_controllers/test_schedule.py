@@ -816,6 +816,25 @@ async def test_a_refusal_by_the_api_server_is_reported_and_retried(world: World)
     assert world.condition("Scheduled")["status"] == "True"
 
 
+async def test_a_quota_that_was_used_up_kept_retention_from_making_room(world: World) -> None:
+    """No old backup was deleted before another was created, which the quota refused."""
+    await world.runs("03:00", "03:01", "03:02")
+    full = Rejected("exceeded quota: count/etcdbackups", status=403)
+    world.kube.failures["create EtcdBackup"] = [full] * 50
+    await world.until("03:03:00")
+    world.declare(retention={"count": 1})
+    world.clock.now += REJECTED_SECONDS
+    assert await world.settle() == REJECTED_SECONDS
+
+    for minute in ("03:00", "03:01"):
+        assert "deletionTimestamp" in world.kube.live(ETCD_BACKUPS, world.name(minute))["metadata"]
+    assert "exceeded quota" in world.condition("Scheduled")["message"]
+    world.kube.failures.clear()
+    world.clock.now += REJECTED_SECONDS
+    await world.settle()
+    assert world.backups()[-1] == "03:04"
+
+
 async def test_a_refusal_was_logged_again_every_half_minute(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

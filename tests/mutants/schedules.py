@@ -193,6 +193,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
+        "if one not in every or one.keeps_stored)",
+        "if one not in every)",
+        "what a template says to retain is deleted, as its object was let go before",
+    ),
+    Mutant(
+        _RETENTION,
         " and not one.keeps_stored\n",
         "\n",
         "what somebody has said to retain is deleted",

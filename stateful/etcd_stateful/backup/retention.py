@@ -50,7 +50,8 @@ class DeleteBackup:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Set `deletionPolicy` back on an EtcdBackup that is kept after all: somebody may delete it."""
+    """Set `deletionPolicy` back on an EtcdBackup that is kept after all, as somebody may delete it;
+    or on one that goes, if what it has stored is to be kept by now."""
 
     name: str
     uid: str
@@ -76,8 +77,8 @@ def decide(
     read: frozenset[str] = frozenset(),
     refused: Mapping[str, Refusal] | None = None,
 ) -> DeleteBackup | TakeBack | None:
-    """The next step, for a backup that is kept after all, or else for the oldest that retention
-    does not keep; None if there is none.
+    """The next step, for a backup whose policy is to be set back, or else for the oldest that
+    retention does not keep; None if there is none.
 
     Args:
         read: names and locations of backups that restores read. These stay until that is over.
@@ -87,7 +88,8 @@ def decide(
     if len(asked) >= MOST_LEAVING:  # It may refuse all of them.
         return None
     stays, every = read | asked, not_kept(retention, made, now)
-    back = (one for one in made if one not in every and one.name not in asked)
+    wrong = (one for one in made if one not in every or one.keeps_stored)
+    back = (one for one in wrong if one.name not in asked)
     if (kept := next(filter(_is_let_go, back), None)) is not None:
         return TakeBack(kept.name, kept.uid, kept.resource_version)
     going = [one for one in every if stays.isdisjoint((one.name, one.location, one.unproven))]

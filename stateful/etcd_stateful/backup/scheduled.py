@@ -73,7 +73,9 @@ def as_scheduled(
     said = stored_conditions.find(status, "Complete")
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
-    state = _state(metadata, status)
+    state, let_go = _state(metadata, status), naming.LET_GO in (metadata.get("annotations") or {})
+    # Retention may have set it: then the template still says what becomes of what is stored.
+    own_policy = "" if let_go and policy == "Delete" else policy
     failed = status.get("reason") if state == "failed" else ""
     return ScheduledBackup(
         name=str(metadata["name"]),
@@ -89,9 +91,9 @@ def as_scheduled(
         words=str(failed or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),
-        let_go=naming.LET_GO in (metadata.get("annotations") or {}),
+        let_go=let_go,
         deleting="deletionTimestamp" in metadata,
-        keeps_stored=(policy or schedule.template.get("deletionPolicy")) == "Retain",
+        keeps_stored=(own_policy or schedule.template.get("deletionPolicy")) == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,
         finalizers=finalizers,
         created=created or 0.0,

@@ -960,6 +960,26 @@ class TestDeletionThatTheApiServerRefuses:
         assert kept["spec"] == declared
         assert naming.LET_GO not in kept["metadata"]["annotations"]
 
+    async def test_what_a_template_says_to_retain_was_deleted_as_its_object_was_let_go_before(
+        self, world: World
+    ) -> None:
+        """It was said when the first deletion had been refused. The policy of the object counted,
+        which retention itself had set."""
+        await world.runs("03:00", "03:01")
+        world.kube.failures["delete EtcdBackup"] = [self.DENIED]
+        world.declare(retention={"count": 1})
+        await world.settle()
+        let_go = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert let_go["spec"]["deletionPolicy"] == "Delete"
+        template = SPEC["template"] | {"deletionPolicy": "Retain"}
+        world.declare(retention={"count": 1}, template=template)
+        world.clock.now += REFUSED_SECONDS
+        await world.settle()
+
+        gone = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert "deletionTimestamp" in gone["metadata"]
+        assert gone["spec"]["deletionPolicy"] == "Retain"
+
     async def test_another_schedule_of_the_namespace_deletes_its_own(self, world: World) -> None:
         await world.runs(*(f"03:{minute:02}" for minute in range(MOST_LEAVING + 1)))
         world.kube.failures["patch EtcdBackup"] = [self.DENIED] * MOST_LEAVING

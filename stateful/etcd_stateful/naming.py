@@ -108,6 +108,9 @@ Backup tools that recreate an object keep its annotations, but neither its UID n
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
 
+RESTORED_FROM = f"{GROUP}/restored-from"
+"""On such an EtcdCluster: name of the EtcdBackup, if the EtcdRestore named one."""
+
 WRITTEN = f"{GROUP}/written"
 """On a Secret with an issuer's certificate: when the operator copied it there, RFC 3339."""
 

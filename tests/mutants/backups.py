@@ -766,9 +766,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RESTORES,
-        "if cluster.of != seen.restore.uid:",
+        "if cluster.of != seen.restore.uid or seen.restore.replaces is not None:",
         "if False:",
         "a cluster that is there is called restored",
+    ),
+    Mutant(
+        _RESTORES,
+        "    return said if words else None\n",
+        "    return None\n",
+        "a cluster that was made from another backup, before an edit, is called restored",
     ),
     Mutant(
         "backup/restores.py",

@@ -30,7 +30,7 @@ from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
-from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.source import BackupRef, source_of_cluster
 from etcd_stateful.backup import reference, restores, status
 from etcd_stateful.backup.restores import (
     CreateCluster,
@@ -173,6 +173,8 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
         blocked=_why_blocked(told),
         restore=told.get("restore") or {},
         not_from_backup=secret is not None and _began_otherwise(cluster, secret),
+        begins=source_of_cluster(cluster),
+        named=str(annotations_of(cluster).get(naming.RESTORED_FROM, "")),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from etcd_stateful.api.reading import Reader, is_object_name
+from etcd_stateful.api.reading import Reader, is_object_name, spec_of
 from etcd_stateful.api.stores import SECTIONS, Store, read_store
 
 
@@ -36,6 +38,12 @@ def read_source(spec: Reader, kind_field: str, pod: Reader) -> Source | None:
         spec.problem(kind_field, "or backupRef.name must be set, but not both")
         return None
     return read_store(spec, kind_field, pod)
+
+
+def source_of_cluster(body: Mapping[str, Any]) -> Source | None:
+    """The `spec.bootstrap.restore` of an EtcdCluster, whatever else is wrong with its spec."""
+    restore = spec_of(body).object("bootstrap").object("restore")
+    return read_source(restore, "storageType", restore.object("pod"))
 
 
 def _read_ref(spec: Reader, kind_field: str, pod: Reader) -> BackupRef | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.reading import spec_of
-from etcd_stateful.api.source import BackupRef, Source, read_source
+from etcd_stateful.api.source import BackupRef, Source, read_source, source_of_cluster
 from etcd_stateful.backup.restores import is_over
 
 
@@ -41,5 +41,4 @@ def _source_of_cluster(body: Mapping[str, Any]) -> Source | None:
     serves = stored_conditions.is_true(body.get("status"), "Available")
     if serves or "deletionTimestamp" in body["metadata"]:
         return None
-    restore = spec_of(body).object("bootstrap").object("restore")
-    return read_source(restore, "storageType", restore.object("pod"))
+    return source_of_cluster(body)

@@ -26,9 +26,9 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api import stores
 from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
-from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.source import BackupRef, Source, backup_in
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import recorded_cluster
+from etcd_stateful.backup import begun_otherwise, recorded_cluster
 from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DAY, given_up, held_by, with_present_image
@@ -72,6 +72,10 @@ class TargetCluster:
     """Its `status.restore`."""
     not_from_backup: bool = False
     """By its record it has formed, but not from a backup."""
+    begins: Source | None = None
+    """Its `spec.bootstrap.restore`."""
+    named: str = ""
+    """The EtcdBackup that the EtcdRestore which made it named then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +170,10 @@ def decide(seen: ObservedRestore) -> Step:
     cluster = seen.cluster
     if cluster is None:
         return _absent(seen) if seen.restore.replaces is None else _nothing_there(seen)
-    if cluster.of != seen.restore.uid:
+    if cluster.of != seen.restore.uid or seen.restore.replaces is not None:
         return _taken(seen, cluster)
-    if cluster.not_from_backup:
-        return _begun_otherwise(seen, cluster)
+    if otherwise := _begun_otherwise(seen, cluster):
+        return otherwise
     if cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup"
         return WriteRestoreStatus("Restored", words, "True")
@@ -181,18 +185,19 @@ def decide(seen: ObservedRestore) -> Step:
     )
 
 
-def _begun_otherwise(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
-    words = (
-        f"EtcdCluster {seen.restore.name} ({cluster.cluster_id}) does not have the data of the "
-        "backup: it was not bootstrapped from it, because spec.bootstrap.restore was removed, or "
-        "because spec.retainedClaims.adopt names the claims of an earlier cluster. To replace its "
-        "data with the backup, create this EtcdRestore again with its ID in spec.replace.clusterID"
-    )
-    return WriteRestoreStatus("BegunOtherwise", words, "False", failed=True)
+def _begun_otherwise(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus | None:
+    restore = seen.restore
+    if cluster.not_from_backup:
+        words = begun_otherwise.from_none(restore, cluster.cluster_id)
+        return WriteRestoreStatus("BegunOtherwise", words, "False", failed=True)
+    words = begun_otherwise.from_another(restore, cluster.begins, cluster.named, seen.backup)
+    said = WriteRestoreStatus("BegunOtherwise", words, "False", LOOK_SECONDS, cluster.serves)
+    return said if words else None
 
 
 def _taken(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
-    """The step if a cluster of that name exists that this EtcdRestore did not make."""
+    """The step if a cluster of that name exists that this EtcdRestore did not make, or is to
+    replace."""
     restore = seen.restore
     if restore.replaces is None:
         return _not_confirmed(seen, cluster)
@@ -362,7 +367,8 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
             "metadata": {
                 "name": restore.name,
                 "namespace": restore.namespace,
-                "annotations": {naming.RESTORED_BY: restore.uid},
+                "annotations": {naming.RESTORED_BY: restore.uid}
+                | ({naming.RESTORED_FROM: named} if (named := backup_in(restore.source)) else {}),
             },
             "spec": spec,
         }

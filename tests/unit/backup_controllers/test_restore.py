@@ -451,6 +451,69 @@ async def test_a_restored_cluster_whose_secret_was_lost_was_reported_as_not_rest
     assert world.status["succeeded"] is True
 
 
+class TestEditedOnceItsClusterWasMade:
+    """The path was corrected while the volume was being filled from the one before. The cluster
+    served with what nobody asked for any more, and `succeeded` was true."""
+
+    OTHER: ClassVar = S3 | {"path": "mybucket/corrected"}
+
+    async def make(self, world: World) -> None:
+        await world.settle()
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+
+    @pytest.mark.parametrize("how", ["by place", "by name"])
+    async def test_another_backup_was_reported_as_restored(self, world: World, how: str) -> None:
+        await self.make(world)
+        edited = SPEC | {"s3": self.OTHER}
+        if how == "by name":
+            edited = {"etcdCluster": {"name": "c"}, "backupRef": {"name": "corrected"}}
+        world.edit(edited)
+        await world.settle()
+        told = world.condition()
+        assert (told["reason"], "succeeded" in world.status) == ("BegunOtherwise", False)
+        assert "starts from s3://mybucket/etcd.backup" in told["message"]
+        assert "corrected" in told["message"]
+
+        world.serve()
+        await world.settle()
+        assert world.status["succeeded"] is False
+
+    async def test_it_goes_on_once_the_cluster_is_edited_too(self, world: World) -> None:
+        await self.make(world)
+        world.edit(SPEC | {"s3": self.OTHER})
+        await world.settle()
+        cluster = world.kube.live(ETCD_CLUSTERS, "c")
+        cluster["spec"]["bootstrap"]["restore"]["s3"] = self.OTHER
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        await world.settle()
+        assert world.condition()["reason"] == "Restoring"
+
+        world.serve()
+        await world.settle()
+        assert world.status["succeeded"] is True
+
+    async def test_another_edit_changes_nothing(self, world: World) -> None:
+        await self.make(world)
+        world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
+        world.serve()
+        await world.settle()
+
+        assert world.status["succeeded"] is True
+
+    async def test_a_restore_in_place_of_its_own_cluster_was_reported_as_done(
+        self, world: World
+    ) -> None:
+        await self.make(world)
+        world.serve()
+        replaced = {"replace": {"clusterID": "00000000000000ab"}}
+        world.edit(SPEC | replaced | {"s3": self.OTHER})
+        await world.settle()
+
+        assert world.condition()["reason"] == "Restoring"
+        assert "succeeded" not in world.status
+
+
 async def test_a_refused_cluster_is_reported(world: World) -> None:
     await world.settle()
     world.end(Described({"size": 99}, "3.7.3", 42))

@@ -1,0 +1,57 @@
+"""Whether the EtcdCluster that an EtcdRestore has made starts from another backup than that names,
+or from none.
+
+Either may have been edited since.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.source import BackupRef, Source
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.reference import NotRestorable, resolved
+
+
+def from_none(restore: EtcdRestore, cluster_id: str) -> str:
+    """What to say of a cluster that has formed without a backup."""
+    return (
+        f"EtcdCluster {restore.name} ({cluster_id}) does not have the data of the backup: it was "
+        "not bootstrapped from it, because spec.bootstrap.restore was removed, or because "
+        "spec.retainedClaims.adopt names the claims of an earlier cluster. To replace its data "
+        "with the backup, create this EtcdRestore again with its ID in spec.replace.clusterID"
+    )
+
+
+def from_another(
+    restore: EtcdRestore, begins: Source | None, named: str, found: Store | NotRestorable | None
+) -> str:
+    """What to say if the cluster starts from another backup; empty if it does not.
+
+    Args:
+        begins: the `spec.bootstrap.restore` of the cluster; None if it has none.
+        named: the EtcdBackup that the EtcdRestore named when it made the cluster, if it named one.
+        found: what the EtcdBackup that it names now has stored; None if it names none.
+    """
+    asked = restore.source
+    if begins is None or (isinstance(asked, BackupRef) and asked.name == named):
+        return ""
+    if _place(resolved(asked, found)) == _place(begins):
+        return ""
+    return (
+        f"EtcdCluster {restore.name} starts from {_in_words(begins)}, and not from "
+        f"{_in_words(asked)}: one of the two objects was edited after it was created. As long as "
+        "it has not formed, edit its spec.bootstrap.restore; after that, name its ID in "
+        "spec.replace.clusterID here to replace its data"
+    )
+
+
+def _place(source: Source | NotRestorable) -> object:
+    if isinstance(source, Store):
+        return source.location(source.key), source.endpoint
+    return source
+
+
+def _in_words(source: Source) -> str:
+    if isinstance(source, Store):
+        return source.location(source.key)
+    return f"what EtcdBackup {source.name} has stored"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from etcd_stateful import stored_conditions
+from etcd_stateful import naming, stored_conditions
 from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.observed import Run
@@ -81,7 +81,7 @@ def render(
     if said.reason:
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
     else:
-        conditions += _complete_still(body)
+        conditions += _complete_still(body, is_single=run is None)
     return _with_conditions(body, status, conditions, now)
 
 
@@ -92,9 +92,7 @@ def after_an_edit(body: Mapping[str, Any], now: str) -> dict[str, Any]:
     told = stored_conditions.find(stored, "Complete")
     if not told and stored.get("succeeded") is True:
         told = _OF_COREOS
-    words, generation = str(told.get("message", "")), body["metadata"].get("generation")
-    if told.get("observedGeneration", generation) != generation:
-        words = words.removesuffix(_EDITED) + _EDITED
+    words = _with_edit(body, told, _EDITED)
     again = [_condition("Complete", told["status"], told.get("reason", ""), words)] if told else []
     return _with_conditions(body, dict(stored), again, now)
 
@@ -112,14 +110,31 @@ _EDITED: Final = (
 )
 
 
-def _complete_still(body: Mapping[str, Any]) -> list[dict[str, str]]:
+_EDITED_BACKUP: Final = (
+    ". The spec was edited after that, which makes no other backup: for that, create another "
+    "EtcdBackup"
+)
+
+
+def _with_edit(body: Mapping[str, Any], told: Mapping[str, Any], note: str) -> str:
+    """The message of `Complete`, with the note if the spec was edited since."""
+    words, generation = str(told.get("message", "")), body["metadata"].get("generation")
+    if told.get("observedGeneration", generation) == generation:
+        return words
+    return words.removesuffix(note) + note
+
+
+def _complete_still(body: Mapping[str, Any], *, is_single: bool) -> list[dict[str, str]]:
     """`Complete` as it is, for the present generation: `kubectl wait` compares generations, and
-    would wait for ever after an edit that begins no other run."""
+    would wait for ever after an edit that begins no other run. The edits of a schedule's backup are
+    its schedule's."""
     told = stored_conditions.find(body.get("status"), "Complete")
     if not told:
         return []
-    words = (str(told.get(key, "")) for key in ("reason", "message"))
-    return [_condition("Complete", told["status"], *words)]
+    scheduled = naming.SCHEDULE in (body["metadata"].get("labels") or {})
+    is_over = is_single and told["status"] == "True" and not scheduled
+    words = _with_edit(body, told, _EDITED_BACKUP) if is_over else str(told.get("message", ""))
+    return [_condition("Complete", told["status"], str(told.get("reason", "")), words)]
 
 
 def of_restore(

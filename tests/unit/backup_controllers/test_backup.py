@@ -545,8 +545,37 @@ async def test_kubectl_waited_for_ever_for_a_backup_that_was_edited_once_it_was_
 
     told = world.condition()
     assert told["observedGeneration"] == world.status["observedGeneration"] == 2
-    same = ("status", "reason", "message", "lastTransitionTime")
+    same = ("status", "reason", "lastTransitionTime")
     assert [told[key] for key in same] == [before[key] for key in same]
+
+
+async def test_a_backup_seemed_to_have_been_made_again_after_an_edit(world: World) -> None:
+    """Its path was edited before an upgrade, and `Complete` was true for the edited spec."""
+    await made(world)
+    before = world.condition()["message"]
+    for generation, path in ((2, "mybucket/another"), (3, "mybucket/a-third")):
+        world.declare(generation=generation, s3=SPEC["s3"] | {"path": path})
+        await world.settle()
+
+    told = world.condition()
+    assert told["message"].startswith(f"{before}. The spec was edited after that, which makes no")
+    assert told["message"].count("create another EtcdBackup") == 1
+    assert (told["status"], told["observedGeneration"]) == ("True", 3)
+    calls = world.kube.calls.copy()
+    await world.settle()
+    assert world.kube.calls == calls, "once said it costs nothing"
+
+
+async def test_a_backup_that_its_schedule_edits_does_not_speak_of_an_edit(world: World) -> None:
+    await made(world)
+    before = world.condition()["message"]
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    body["metadata"] |= {"generation": 2, "labels": {naming.SCHEDULE: "s"}}
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    told = world.condition()
+    assert (told["message"], told["observedGeneration"]) == (before, 2)
 
 
 async def test_kubectl_waited_for_the_next_run_of_an_interval_that_was_edited(world: World) -> None:

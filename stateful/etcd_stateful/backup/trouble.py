@@ -47,6 +47,10 @@ _CLOCKS_DIFFER: Final = "RequestTimeTooSkewed"
 _LOCKED: Final = "requests with Object Lock parameters"
 """How S3's message ends if it refuses an upload without a checksum to a bucket with Object Lock."""
 
+_UNLISTED: Final = "object with invalid path"
+"""In the client's message if a list has a key with an empty part, `.` or `..`. No list of that
+folder comes to its end then."""
+
 _NO_ANSWER: Final = (
     "connect",
     "dns error",
@@ -68,6 +72,9 @@ def store_failure(store: Store, raw: str) -> Failure:
     words, code, statuses = first_line(raw), _code_of(raw), set(_STATUS.findall(raw))
     if untrusted := _untrusted(store, raw):
         reason, told = "StoreUnreachable", untrusted
+    elif _UNLISTED in raw:
+        told = f"{store.path_field}: the folder has a file of another tool that the store's client "
+        told += f"cannot list: rename it, or give the backups a folder of their own ({words})"
     elif code in _NO_BUCKET or (not code and "404" in statuses):
         what = "container" if store.kind == "ABS" else "bucket"
         told = f"{store.path_field}: there is no {what} {store.bucket!r}"
@@ -83,13 +90,17 @@ def store_failure(store: Store, raw: str) -> Failure:
         told += "without a checksum: set SHA256"
     elif "403" in statuses or any(one in raw for one in _DENIED):
         told = f"{store.path_field}: {store.bucket!r} refuses access ({code or words})"
-    elif any(one in raw for one in _FULL):
-        told = f"{store.path_field}: the store is full ({words})"
-    elif any(one in raw.lower() for one in _NO_ANSWER):
-        reason, told = "StoreUnreachable", f"{_address(store)} cannot be reached: {words}"
     else:
-        reason, told = "StoreUnreachable", f"{store.path_field}: the store failed: {words}"
+        return _of_its_state(store, raw, words)
     return Failure(reason, told)
+
+
+def _of_its_state(store: Store, raw: str, words: str) -> Failure:
+    if any(one in raw for one in _FULL):
+        return Failure("StoreRefused", f"{store.path_field}: the store is full ({words})")
+    if any(one in raw.lower() for one in _NO_ANSWER):
+        return Failure("StoreUnreachable", f"{_address(store)} cannot be reached: {words}")
+    return Failure("StoreUnreachable", f"{store.path_field}: the store failed: {words}")
 
 
 def of_a_member(store: Store) -> Failure:

@@ -387,6 +387,17 @@ class TestTrouble:
     def test_an_error_of_the_store_is_reported_with_the_field(self, raw: str, words: str) -> None:
         assert words in trouble.store_failure(S3, f"{raw}\n\nDebug source:\nGeneric").message
 
+    def test_a_file_of_others_that_no_list_can_show_was_reported_as_a_failing_store(self) -> None:
+        """It kept all old backups, and nothing said that it has to be moved."""
+        raw = 'Encountered object with invalid path: Path "ex/o//x" contained empty path segment'
+
+        told = trouble.store_failure(S3, raw)
+
+        assert told.reason == "StoreRefused"
+        assert told.message.startswith("spec.s3.path: the folder has a file of another tool")
+        assert "ex/o//x" in told.message
+        assert "a folder of their own" in told.message
+
     @pytest.mark.parametrize("what", ["Object", "Part"])
     def test_a_bucket_with_object_lock_was_reported_as_a_failing_store(self, what: str) -> None:
         """It accepts nothing without a checksum, and the field for that was not named."""

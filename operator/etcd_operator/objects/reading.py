@@ -81,6 +81,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         tried_again=bool(until_now),
         damage=termination_message.of_damage(etcd, tried_again=bool(until_now)),
         node_gone=trouble.is_node_gone(status),
+        crowded_out=trouble.is_crowded_out(status),
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),

@@ -53,6 +53,9 @@ _ALL_NODES: Final = re.compile(
     r"\.(\s|$)"
 )
 
+_CROWDED: Final = re.compile(r"Insufficient |Too many pods|anti-affinity rules")
+"""The scheduler's words for what other pods take: room, or by an anti-affinity the whole node."""
+
 _BEFORE_PREEMPTION: Final = " no new claims to deallocate,"
 """What Kubernetes 1.34 and newer say just before that."""
 
@@ -211,12 +214,22 @@ def _gated(pod: Object) -> str:
 
 
 def _unscheduled(status: Object) -> str:
+    why = _why_unscheduled(status)
+    return _short(f"cannot be scheduled: {why}") if why else ""
+
+
+def _why_unscheduled(status: Object) -> str:
+    """What the scheduler says, without what it says of preemption; empty if it found a node."""
     scheduled = stored_conditions.find(status, "PodScheduled")
     if scheduled.get("status") != "False":
         return ""
     words = str(scheduled.get("message") or "no reason given")
-    why = words.partition(" preemption: ")[0].removesuffix(_BEFORE_PREEMPTION)
-    return _short(f"cannot be scheduled: {why}")
+    return words.partition(" preemption: ")[0].removesuffix(_BEFORE_PREEMPTION)
+
+
+def is_crowded_out(status: Object) -> bool:
+    """Whether the scheduler rejects a node because of what other pods take there."""
+    return _CROWDED.search(_why_unscheduled(status)) is not None
 
 
 def is_image_missing(container: Object) -> bool:

@@ -314,6 +314,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     # Remedies for pods that do not serve. None of them needs a quorum.
     _tls_back,
     roll.restart_unready,
+    roll.give_way,
     recovery.refused,
     in_place.clean_up,
     in_place.without_quorum,

@@ -66,6 +66,8 @@ class Pod:
     """etcd's last log line, if it repeatedly refuses to start on damaged data."""
     node_gone: bool = False
     """No existing node can use the claim's volume: the volume's node was removed."""
+    crowded_out: bool = False
+    """The scheduler finds no node for it, because of what other pods take."""
     ran_as: int = 0
     """The member whose data `start` let etcd run on in this pod; 0 if `start` reported none."""
     has_data: bool = False

@@ -311,6 +311,56 @@ class TestWhenTheSurvivorStarts:
         assert (words in step.message) is waits
 
 
+class TestWhenOneNodeIsLeft:
+    """It has room for one member. The scheduler places the pod that has waited longest."""
+
+    def turn(self, world: RecoveryWorld) -> None:
+        there = {one: pod for one, pod in world.pods.items() if not pod.deleting}
+        placed = [one for one, pod in there.items() if pod.where != "pending"]
+        waiting = sorted(there, key=lambda one: int(there[one].uid[1:]))
+        world.stuck = set(range(7)) - {*(placed or waiting)[:1]}
+        world.turn()
+
+    def seen(self, world: RecoveryWorld) -> Observation:
+        seen = world.observe()
+        for one, pod in world.pods.items():
+            seen = with_pod(seen, one, crowded_out=pod.where == "pending")
+        return seen
+
+    def test_a_new_pod_took_the_node_of_the_survivor_and_both_waited_for_good(self) -> None:
+        """Two of three nodes were lost, and members were kept apart, as in the example for
+        production. The pod of the lowest ordinal came first, and had to wait for the survivor."""
+        world = lost(gone=(0, 1))
+        world.ask(2)
+        deleted = []
+        for _ in range(300):
+            step = decide(self.seen(world))
+            if is_write(step):
+                world.apply(step)
+                deleted += [step.name] if isinstance(step, DeletePod) else []
+            else:
+                self.turn(world)
+
+        assert world.serving() == {2}
+        assert deleted == ["c-0", "c-1"]
+
+    def test_nothing_gives_way_twice_where_something_else_takes_the_room(self) -> None:
+        world = recovered()
+        world.wipe(0, 2)
+        world.stuck = {1}
+        world.restart_pod(1)
+        deleted = []
+        for _ in range(300):
+            step = decide(with_pod(world.observe(), 1, crowded_out=True))
+            if is_write(step):
+                world.apply(step)
+                deleted += [step.name] if isinstance(step, DeletePod) else []
+            else:
+                world.turn()
+
+        assert sorted(deleted) == ["c-0", "c-2"]
+
+
 class TestEarlierPodsAndVolumes:
     @pytest.mark.parametrize(
         "finding", [Finding("foreign-data", "the marker is of epoch 2, not 1"), Finding("no-data")]

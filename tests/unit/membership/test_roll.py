@@ -714,6 +714,27 @@ class TestUnready:
         assert roll.restart_unready(with_pod(seen, 1, crashing=False)) is None
 
 
+def test_a_pod_that_is_no_member_yet_kept_the_node_of_a_member_that_had_restarted() -> None:
+    """Of four members on three nodes one waits for a node. It got that of a member that restarted,
+    and neither went on: none is added while one is away."""
+    world = formed(3)
+    world.edit(size=4)
+    world.stuck = {3}
+    assert isinstance(drive(world, idle=3), Wait)
+    world.restart_pod(2)
+    world.stuck = {2}
+    deleted = []
+    for _ in range(80):
+        step = decide(with_pod(world.observe(), 2, crowded_out=2 in world.stuck))
+        if isinstance(step, DeletePod):
+            deleted.append(step.name)
+            world.stuck = {3}
+        world.apply(step) if is_write(step) else world.turn()
+
+    assert deleted == ["c-3"]
+    assert world.serving() == {0, 1, 2}
+
+
 class TestCrashing:
     """A restarted container skips `start`, which alone can tell what is on the volume."""
 

@@ -377,6 +377,16 @@ class TestNodeGone:
         assert not reading.pod(cluster(), pod(), None, NOW).node_gone
 
 
+def test_whether_a_pod_is_crowded_out_is_taken_from_the_message_of_the_scheduler():
+    words = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": words}
+
+    crowded = pod(status={"conditions": [unscheduled]})
+
+    assert reading.pod(cluster(), crowded, None, NOW).crowded_out
+    assert not reading.pod(cluster(), pod(), None, NOW).crowded_out
+
+
 SET = {"metadata": {"name": "a", "uid": "uid-set"}}
 
 

@@ -8,6 +8,7 @@ from etcd_operator.objects.termination_message import cause, recognise
 from etcd_operator.objects.trouble import (
     GRACE_SECONDS,
     SETUP_SECONDS,
+    is_crowded_out,
     is_image_missing,
     is_node_gone,
     trouble,
@@ -398,3 +399,24 @@ def test_the_time_of_an_exit_is_not_in_the_message():
     assert one == (
         "container etcd keeps failing: exit code 1: discovery failed: member count is unequal"
     )
+
+
+@pytest.mark.parametrize(
+    ("why", "crowded"),
+    [
+        ("1 Insufficient cpu, 2 node(s) had untolerated taint(s).", True),
+        ("3 Too many pods.", True),
+        ("3 node(s) didn't match pod anti-affinity rules.", True),
+        ("3 node(s) didn't satisfy existing pods anti-affinity rules.", True),
+        (f"3 {AFFINITY}.", False),
+        ("3 node(s) were unschedulable.", False),
+        ("3 x. preemption: 0/3 nodes are available: 3 Insufficient cpu.", False),
+    ],
+)
+def test_whether_other_pods_take_the_room_of_a_pod(why, crowded):
+    assert is_crowded_out(unscheduled(f"0/3 nodes are available: {why}")) is crowded
+
+
+def test_a_pod_with_a_node_is_not_crowded_out():
+    condition = {"type": "PodScheduled", "status": "True", "message": "1 Insufficient cpu."}
+    assert not is_crowded_out({"conditions": [condition]})

@@ -13,7 +13,7 @@ from typing import Final
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch, running_version
 from etcd_stateful.membership.members import changes
-from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import retries, rollback, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
@@ -26,6 +26,9 @@ SPARING: Final = 3
 CRASH_SECONDS: Final = 30.0
 """How long etcd may keep failing in a pod before the pod is recreated, so that `start` checks its
 volume."""
+
+ALIKE_SECONDS: Final = 10.0
+"""Pods whose ages differ by less than this were created at once."""
 
 
 def restart_unready(seen: Observation) -> Step | None:
@@ -66,6 +69,41 @@ def restart_unready(seen: Observation) -> Step | None:
             if step := restart(seen, pod, why):
                 return step
     return None
+
+
+def give_way(seen: Observation) -> Step | None:
+    """Deletes pods that wait in `start`, as long as a member's pod finds no room on a node.
+
+    They may have taken it. After a recovery all pods are created at once, the lowest ordinal first,
+    and a new pod that no node has room for takes the place of a member that restarts. The member's
+    pod comes first once they are deleted, as it has waited for longer than those that follow them.
+    A pod that is younger than the member's has followed one: it is left alone.
+    """
+    if not is_latched(seen) or (seen.etcd is None and any(pod.ready for pod in seen.pods)):
+        return None  # a Ready pod proves a quorum, whose member list is not known now
+    every = roster.seats(seen)
+    member = next((one.pod for one in every if one.pod and _lacks_room(seen, one)), None)
+    if member is None:
+        return None
+    for seat in every:
+        pod = seat.pod
+        waits = seat.member is None and seat.found not in ("", "ticketed")
+        if not (waits and pod and _may_go(seat, pod)) or pod.age < member.age - ALIKE_SECONDS:
+            continue
+        why = f"it may have taken the room that pod {member.name}, which has data, does not find"
+        if step := restart(seen, pod, why):
+            return step
+    return None
+
+
+def _lacks_room(seen: Observation, seat: Seat) -> bool:
+    """Whether it is a member's pod, and the scheduler finds no room for it."""
+    pod, held = seat.pod, seat.record
+    if pod is None or not pod.crowded_out or pod.age < CRASH_SECONDS:
+        return False
+    if seen.etcd is not None:
+        return seat.is_voter
+    return held is not None and held.epoch == recorded(seen).epoch
 
 
 def _is_dispensable(seen: Observation, seat: Seat, pod: Pod) -> bool:

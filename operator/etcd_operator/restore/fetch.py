@@ -80,6 +80,9 @@ def _begin_anew(order: Order, root: Path) -> None:
 
     Nor is data that a member has written since: the API server may carry out a request for this Job
     long after it was sent, when the cluster serves and the Job's name is free again.
+
+    What an earlier try has put in place stays as well, with its marker: it may be all that was to
+    be done. Then this is a second pod of the Job, which Kubernetes sometimes starts and then stops.
     """
     if volume.has_run(str(root)):
         raise Refused("a member has run on this volume: whatever was to be restored, it has data")
@@ -93,7 +96,6 @@ def _begin_anew(order: Order, root: Path) -> None:
         raise Refused(f"the volume holds data already, and it is not of this restore: {why}")
     with suppress(FileNotFoundError):
         shutil.rmtree(root / FOLDER)
-    (root / marker.FILE).unlink(missing_ok=True)
     (root / FOLDER).mkdir()
 
 

@@ -264,8 +264,17 @@ async def test_a_finished_restore_that_has_not_run_is_repeated(
     """Its pod may have died before it could report success."""
     await again(stores, restored)
 
-    assert not (restored / marker.FILE).exists()
     assert (restored / restore.SNAPSHOT).exists()
+
+
+async def test_a_second_pod_took_the_marker_from_a_volume_that_the_first_had_finished(
+    stores: Path, restored: Path
+) -> None:
+    """Kubernetes sometimes starts a Job's pod twice. The Job was done and the second was stopped,
+    so the restored cluster waited for good, on data that belonged to nobody."""
+    await again(stores, restored)
+
+    assert isinstance(rules.inspect(ordered().settings, volume.look(str(restored))), rules.Run)
 
 
 async def test_data_without_a_marker_that_is_not_of_this_restore_is_left_alone(
@@ -304,7 +313,7 @@ async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_sm
     await again(stores, tight)
 
     assert (tight / restore.SNAPSHOT).exists()
-    assert not (tight / marker.FILE).exists()
+    assert not (tight / "data").exists()
 
 
 async def test_a_pod_that_died_while_it_made_room_left_no_room_for_the_next(

@@ -17,6 +17,7 @@ sidecar only after the other containers.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from etcd_stateful import naming
@@ -37,6 +38,7 @@ from etcd_stateful.manifests.pod import (
 from etcd_stateful.records.bootstrap import Bootstrap
 
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
+_FOR_LOGS: Final = {"ephemeral-storage": "64Mi"}
 
 
 def recovery_job(
@@ -140,6 +142,12 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
 def _few_resources(cluster: EtcdCluster) -> Manifest:
     """Small resources: it runs beside etcd, and both must fit on a node where a member did. Without
     any in the spec it has none: no quota of the namespace can require them then."""
-    if not cluster.pod.resources:
+    given = cluster.pod.resources
+    if not given:
         return {}
-    return {"resources": {"requests": dict(_LITTLE), "limits": dict(_LITTLE)}}
+    return {"resources": {kind: _little(given.get(kind)) for kind in ("requests", "limits")}}
+
+
+def _little(given: Mapping[str, Any] | None) -> Manifest:
+    """Also of the ephemeral storage, where the spec has it for members: a quota may require it."""
+    return _LITTLE | {name: size for name, size in _FOR_LOGS.items() if name in (given or {})}

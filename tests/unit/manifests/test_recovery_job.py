@@ -192,6 +192,15 @@ class TestTheManifest:
         assert found["finish"]["resources"]["requests"] == {"cpu": "200m", "memory": "128Mi"}
         assert not any("resources" in one for one in containers(job()).values())
 
+    @pytest.mark.parametrize("kinds", [("limits",), ("requests", "limits")])
+    def test_a_quota_of_ephemeral_storage_refused_its_pod(self, kinds: tuple[str, ...]) -> None:
+        """Such a quota requires it of each container, and the members' had it."""
+        room = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+        finish = containers(job(resources=dict.fromkeys(kinds, room)))["finish"]["resources"]
+
+        for kind in kinds:
+            assert finish[kind].keys() == room.keys()
+
     def test_no_service_or_stateful_set_selects_its_pod(self) -> None:
         labels = job(labels={"team": "a"})["spec"]["template"]["metadata"]["labels"]
 

@@ -124,7 +124,7 @@ class VolumeJobs:
     def _trouble(self, job: Json, pod: Mapping[str, Any] | None) -> str:
         now = self._wall_clock()
         if pod is None:
-            return podless(job, now) if jobs.state(job) == "running" else ""
+            return podless(job, now) if jobs.state(job) == "running" else jobs.why_failed(job)
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         stuck = "" if _phase(pod) in _OVER else unstopped(pod, now)
         said = stuck or jobs.out_of_memory(pod) or _last_words(pod)

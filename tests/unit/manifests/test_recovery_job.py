@@ -530,6 +530,19 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.trouble == "its pod has not been created; the Events of the Job say why"
 
+    async def test_a_job_that_ended_by_a_deadline_was_said_to_be_explained_by_its_pods(
+        self, kube: FakeKube
+    ) -> None:
+        """A policy had given it one, and Kubernetes deletes the pods of such a Job."""
+        words = "Job was active longer than specified deadline"
+        failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}
+        self.made(kube, conditions=[failed | {"message": words}])
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == f"DeadlineExceeded: {words}"
+
     async def test_what_its_pod_waits_for(self, kube: FakeKube) -> None:
         self.made(kube)
         waiting = {"reason": "CrashLoopBackOff"}

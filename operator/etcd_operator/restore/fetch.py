@@ -22,6 +22,7 @@ from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.jobs.restore import (
     FOLDER,
+    POD,
     REPLACED,
     SNAPSHOT,
     Order,
@@ -97,6 +98,7 @@ def _begin_anew(order: Order, root: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(root / FOLDER)
     (root / FOLDER).mkdir()
+    volume.write(str(root / FOLDER), POD, order.settings.pod_uid.encode())
 
 
 def _why_foreign(order: Order, text: bytes) -> str:

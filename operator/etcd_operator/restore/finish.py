@@ -10,7 +10,7 @@ from typing import NoReturn
 from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful.jobs.restore import FOLDER, REPLACED, Order, why_not_restored
+from etcd_stateful.jobs.restore import FOLDER, POD, REPLACED, Order, why_not_restored
 from etcd_stateful.start import marker
 
 
@@ -27,6 +27,9 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
     # Checked only now, as the sync may take a while.
     if volume.has_run(str(root)):
         raise NotMade("a member has run on this volume since the backup was fetched")
+    uid = order.settings.pod_uid.encode()
+    if volume.read(str(made / POD), len(uid) + 1) != uid:
+        raise NotMade("another pod of this Job has begun on the volume since")
     _make_way(root)
     os.rename(made / "data", root / "data")
     fsync(root)

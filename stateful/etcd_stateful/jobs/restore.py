@@ -29,6 +29,9 @@ from etcd_stateful.versions import Minor, minor_of, parse_version, reported_vers
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
+POD: Final = "pod"
+"""A file in that folder: the UID of the pod that has begun there last, and deleted what was there.
+Kubernetes sometimes starts two pods of one Job."""
 REPLACED: Final = f"{FOLDER}/before"
 """Data that an earlier try has put in place, until it is deleted."""
 BUMP: Final = 1_000_000_000

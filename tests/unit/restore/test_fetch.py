@@ -348,6 +348,15 @@ async def test_existing_data_is_kept_if_there_is_space_or_deleting_it_would_not_
     assert (tight / "data" / "member" / "snap" / "db").exists()
 
 
+def made_by_etcdutl(root: Path) -> None:
+    """Its log. Unless a pod has begun there already, it is the one of `ordered`."""
+    made = root / restore.FOLDER / "data" / "member" / "wal"
+    made.mkdir(parents=True)
+    (made / "0.wal").write_bytes(b"of the backup")
+    if not (root / restore.FOLDER / restore.POD).exists():
+        (root / restore.FOLDER / restore.POD).write_text(ordered().settings.pod_uid)
+
+
 async def test_a_database_whose_log_is_elsewhere_was_deleted_with_what_the_restore_replaced(
     stores: Path, restored: Path
 ) -> None:
@@ -357,9 +366,7 @@ async def test_a_database_whose_log_is_elsewhere_was_deleted_with_what_the_resto
     (restored / "data" / "member" / "snap").mkdir()
     (restored / "data" / "member" / "snap" / "db").write_bytes(b"of somebody")
     await again(stores, restored)
-    made = restored / restore.FOLDER / "data" / "member" / "wal"
-    made.mkdir(parents=True)
-    (made / "0.wal").write_bytes(b"of the backup")
+    made_by_etcdutl(restored)
 
     finish(ordered(), restored, Journal(str(stores.with_name("end"))))
 
@@ -434,9 +441,7 @@ def test_a_pipe_in_place_of_the_marker_blocked_the_restore_for_good(stores: Path
 
 
 def test_a_member_that_began_meanwhile_keeps_its_data(restored: Path, tmp_path: Path) -> None:
-    made = restored / restore.FOLDER / "data" / "member" / "wal"
-    made.mkdir(parents=True)
-    (made / "0.wal").write_bytes(b"of the backup")
+    made_by_etcdutl(restored)
     volume.write_config(str(restored), run_config(ordered().settings))
 
     with pytest.raises(NotMade, match="has run on this volume"):
@@ -449,9 +454,7 @@ def test_a_member_that_started_while_the_backup_was_written_to_disk_lost_its_dat
     restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writing a large backup takes a while."""
-    made = restored / restore.FOLDER / "data" / "member" / "wal"
-    made.mkdir(parents=True)
-    (made / "0.wal").write_bytes(b"of the backup")
+    made_by_etcdutl(restored)
 
     def begins(_: Path) -> None:
         volume.write_config(str(restored), run_config(ordered().settings))
@@ -463,13 +466,31 @@ def test_a_member_that_started_while_the_backup_was_written_to_disk_lost_its_dat
     assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"acknowledged"
 
 
+async def test_a_log_without_its_database_was_called_restored(
+    stores: Path, restored: Path, tmp_path: Path
+) -> None:
+    """Kubernetes sometimes starts a Job's pod twice. The second deleted what etcdutl of the first
+    had written, while that wrote the rest: the log."""
+    shutil.rmtree(restored / "data")
+    (restored / marker.FILE).unlink()
+    second = replace(ordered(), settings=replace(ordered().settings, pod_uid="of-the-second"))
+    await again(stores, restored)
+    await fetch(second, Sink(STORE, None, root=str(stores)), restored)
+    made_by_etcdutl(restored)
+
+    with pytest.raises(NotMade, match="another pod of this Job has begun"):
+        finish(ordered(), restored, Journal(str(tmp_path / "end")))
+
+    assert not (restored / marker.FILE).exists()
+    assert not (restored / "data").exists()
+
+
 def test_a_folder_that_could_not_be_listed_was_left_off_the_disk(
     restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (restored / marker.FILE).unlink()
+    made_by_etcdutl(restored)
     made = restored / restore.FOLDER / "data" / "member"
-    (made / "wal").mkdir(parents=True)
-    (made / "wal" / "0.wal").write_bytes(b"of the backup")
     real = os.scandir
 
     def fails(path: Any) -> Any:
@@ -489,9 +510,7 @@ def test_all_of_it_is_on_the_disk_before_its_marker(
 ) -> None:
     """After a power loss, `start` would run whatever the marker vouches for."""
     (restored / marker.FILE).unlink()
-    made = restored / restore.FOLDER / "data" / "member" / "wal"
-    made.mkdir(parents=True)
-    (made / "0.wal").write_bytes(b"of the backup")
+    made_by_etcdutl(restored)
     trace: list[str] = []
     rename = os.rename
 

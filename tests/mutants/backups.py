@@ -826,6 +826,12 @@ MUTANTS: Final = [
         "after a loss of power the marker vouches for data that has not got its place",
     ),
     Mutant(
+        "operator/etcd_operator/restore/finish.py",
+        "if volume.read(str(made / POD), len(uid) + 1) != uid:",
+        "if False:",
+        "of a backup half is put in place, as a second pod of its Job has deleted the other",
+    ),
+    Mutant(
         "operator/etcd_operator/restore/fetch.py",
         "if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):",
         "if False:",

@@ -156,6 +156,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
+        "    roll.give_way,\n",
+        "",
+        "a survivor waits for good for the node that a new member's pod has taken",
+    ),
+    Mutant(
+        _ROLL,
+        " or pod.age < member.age - ALIKE_SECONDS:",
+        ":",
+        "where something else takes the room, pods without data are deleted for ever",
+    ),
+    Mutant(
+        _PLANNER,
         "    roll.recreate_crashing,\n",
         "",
         "a volume that was emptied under a container is never looked at",

@@ -42,6 +42,30 @@ MUTANTS: Final = [
     # Restarts.
     Mutant(
         _ROLL,
+        " or bool(told and told <= now)\n",
+        "\n",
+        "a version that was taken back never reaches the member that it broke",
+    ),
+    Mutant(
+        _ROLL,
+        "bool(told and told <= now)\n",
+        "bool(told)\n",
+        "an older etcd is started on data that it cannot read (I9)",
+    ),
+    Mutant(
+        _ROLL,
+        "    if fails or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):\n",
+        "    if False:\n",
+        "a template that fails in one pod is tried on a member",
+    ),
+    Mutant(
+        _ROLL,
+        "if not (one.serves and _takes_traffic(one))]",
+        "if not one.serves]",
+        "an edit never reaches a member whose probe fails while it answers",
+    ),
+    Mutant(
+        _ROLL,
         "return edited or is_of_past_epoch(seen, pod)",
         "return True",
         "an upgrade of the operator restarts every fleet",

@@ -347,7 +347,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.unreadable_volume,
     attempts.late_edits,
     alarms.undecided,
-    _Edits(roll.silent_pod),
+    _Edits(roll.ailing_pod),
     awaited.unserving_pod,
     blocked.first_quorum,
     leftovers.claim_of_a_third_member,

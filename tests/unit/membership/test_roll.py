@@ -6,7 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from views import DOWN, TRIED_AGAIN, seat, with_claim, with_members, with_pod, without_status
+from views import (
+    DOWN,
+    TRIED_AGAIN,
+    seat,
+    with_claim,
+    with_members,
+    with_pod,
+    with_status,
+    without_status,
+)
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
@@ -258,7 +267,7 @@ class TestOrder:
     def test_the_next_only_when_all_are_ready_again(self) -> None:
         world = edited()
 
-        step = decide(with_pod(world.observe(), 0, ready=False))
+        step = decide(with_pod(world.observe(), 0, ready=False, revision=""))
 
         assert step == Wait("pod c-0 to become ready")
 
@@ -280,6 +289,72 @@ class TestOrder:
         assert decide(with_pod(slow, 1, revision="")) == Wait("etcd in c-1 to answer", soon=True)
         assert decide(with_pod(slow, 0, ready=False)) == Wait("pod c-0 to become ready")
         assert decide(without_status(slow, 2)) == Wait("etcd in c-1, c-2 to answer", soon=True)
+
+    def test_an_edit_that_was_taken_back_never_reached_the_member_that_it_had_broken(self) -> None:
+        """Its etcd answered, but no longer heard the others, as with a label that somebody's
+        NetworkPolicy selects. The operator waited for it to become ready."""
+        world = edited(3)
+        lead(world, 0)
+        world.apply(until(world, "restart c-2"))
+        world.turn()
+        world.edit(pod={})
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        broken = with_status(with_pod(world.observe(), 2, ready=False), 2, leader_id=0)
+
+        assert labels([decide(broken)]) == ["restart c-2"]
+
+    def test_nor_did_a_version_that_was_taken_back(self) -> None:
+        """I9: only if the data has a format that the older etcd reads."""
+        world = formed(3, version="3.6.14")
+        lead(world, 0)
+        world.edit(version="3.7.3")
+        world.apply(until(world, "restart c-2"))
+        world.turn()
+        world.edit(version="3.6.14")
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        broken = with_status(with_pod(world.observe(), 2, ready=False), 2, leader_id=0)
+
+        assert labels([decide(broken)]) == ["restart c-2"]
+        for known in ("3.7", ""):
+            assert roll.ailing_pod(with_status(broken, 2, storage_version=known)) is None
+
+    def test_an_edit_never_reached_a_member_that_answered_without_being_ready(self) -> None:
+        """It may need the edit for that, as if its disk is slow: etcd answers from memory, while
+        its probe reads; or it does not hear the leader."""
+        world = edited(3)
+        lead(world, 0)
+        slow = with_pod(world.observe(), 1, ready=False)
+        assert labels([decide(slow)]) == ["restart c-1"]
+        assert labels([decide(with_status(slow, 1, leader_id=0))]) == ["restart c-1"]
+
+        assert decide(with_pod(slow, 1, revision="")) == Wait("pod c-1 to become ready")
+        assert decide(with_pod(slow, 0, ready=False)) == Wait("pod c-0 to become ready")
+        assert not isinstance(decide(without_status(slow, 2)), DeletePod)
+
+    def test_not_while_another_pod_is_in_trouble_that_may_have_the_edit_already(self) -> None:
+        world = edited(3)
+        lead(world, 0)
+        seen = with_pod(world.observe(), 1, ready=False)
+        other = replace(seen.pods[0], ordinal=3, name="c-3", revision="", ready=False)
+        assert labels([roll.ailing_pod(replace(seen, pods=(*seen.pods, other)))]) == ["restart c-1"]
+
+        for trouble in ({"trouble": "no node has room"}, {"image_missing": True}):
+            failing = replace(other, etcd_started=False, **trouble)
+            assert roll.ailing_pod(replace(seen, pods=(*seen.pods, failing))) is None
+
+    def test_not_one_whose_etcd_is_being_started_again(self) -> None:
+        """It may come up, and with an emptyDir its data would go."""
+        seen = without_status(edited(3).observe(), 1)
+
+        assert roll.ailing_pod(with_pod(seen, 1, **TRIED_AGAIN)) is None
+
+    def test_a_leader_that_is_not_ready_hands_over_before_it_is_restarted(self) -> None:
+        world = edited(3)
+        lead(world, 1)
+
+        assert isinstance(decide(with_pod(world.observe(), 1, ready=False)), MoveLeader)
 
     def test_the_only_data_of_a_slow_member_stays(self) -> None:
         world = formed(2, pod={"emptyDir": {}})
@@ -544,6 +619,7 @@ class TestUnready:
         world.turn()
         assert world.pods[4].deleting
         assert roll.restart_unready(world.observe()) is None
+        assert roll.ailing_pod(world.observe()) is None
 
         world.turn()
         assert 4 not in world.pods

@@ -18,7 +18,7 @@ from etcd_stateful.membership.rolling import retries, rollback, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.versions import minor_of, reported_version
+from etcd_stateful.versions import minor_in, minor_of, reported_version
 
 SPARING: Final = 3
 """The smallest number of members that still has a quorum without one of them."""
@@ -169,25 +169,35 @@ def next_pod(seen: Observation) -> Step | None:
     return _in_turn(seen, first) or Wait(f"the API server to let pod {first.name} be restarted")
 
 
-def silent_pod(seen: Observation) -> Step | None:
-    """Restarts an outdated pod that is Ready, but whose etcd does not answer the operator, while
-    all others serve. It may need the edit for that, as if it has too little CPU: probes have longer
-    than the operator waits. If it leads, etcd itself hands over as it stops."""
-    voters = roster.voters(seen)
-    away = [seat for seat in voters if not seat.serves]
-    ready = all(seat.pod and seat.pod.takes_traffic for seat in voters)
-    if seen.etcd is None or len(away) != 1 or not ready:
+def ailing_pod(seen: Observation) -> Step | None:
+    """Restarts an outdated pod that is not Ready, or whose etcd does not answer the operator or has
+    no leader, while all others serve. It may need the edit for that, as if it has too little CPU:
+    etcd answers from memory while its probe fails, and probes have longer than the operator waits.
+    If it leads and does not answer, etcd itself hands over as it stops.
+
+    Not while any other pod is in trouble, which may be that of the newest template, or stops (I8).
+    """
+    away = [one for one in roster.voters(seen) if not (one.serves and _takes_traffic(one))]
+    if seen.etcd is None or len(away) != 1 or _template_lacks_image(seen):
         return None
     [seat] = away
-    return _in_turn(seen, seat) if seat.status is None and may_cure(seen, seat) else None
+    fails = any(one.is_stuck for one in seen.pods if one.ordinal != seat.ordinal)
+    if fails or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):
+        return None
+    return _in_turn(seen, seat) if may_cure(seen, seat) else None
+
+
+def _takes_traffic(seat: Seat) -> bool:
+    return seat.pod is not None and seat.pod.takes_traffic
 
 
 def may_cure(seen: Observation, seat: Seat) -> bool:
-    """Whether a restart is due that may cure a slow member. Not one that changes its minor: for
-    that, the format of its data has to be known."""
-    made = seat.pod.made_for if seat.pod else None
-    same = made is not None and minor_of(made) == minor_of(running_version(seen))
-    return same and _is_due(seen, seat)
+    """Whether a restart is due that may cure a slow member. One that changes its minor only if the
+    format of its data is known, and is one that the next minor reads."""
+    made, now = seat.pod.made_for if seat.pod else None, minor_of(running_version(seen))
+    told = minor_in(seat.status.storage_version) if seat.status else None
+    reads = bool(made and minor_of(made) == now) or bool(told and told <= now)
+    return reads and _is_due(seen, seat)
 
 
 def _is_due(seen: Observation, seat: Seat) -> bool:

@@ -8,6 +8,18 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
+        "membership/planner.py",
+        "authentication.next_change(seen) or step",
+        "step",
+        "a password that has leaked stays valid while a node is away",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    return step if bootstrap.two_clusters(seen) else ",
+        "    return ",
+        "users are changed in either of two clusters",
+    ),
+    Mutant(
         "membership/upkeep/authentication.py",
         "    return is_arranged(auth, view)\n",
         "    return True\n",

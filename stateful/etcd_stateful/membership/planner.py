@@ -63,8 +63,9 @@ def decide(seen: Observation) -> Step:
     if held is None or seen.cluster.paused:
         asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
         step = next((step for ask in asked if (step := ask(seen)) is not None), Settled())
-        return _or_cause(seen, step)
-    return certificates.combine(held, _or_cause(seen, _without_starts(seen)))
+        return _or_change_of_users(seen, _or_cause(seen, step))
+    step = _or_cause(seen, _without_starts(seen))
+    return certificates.combine(held, _or_change_of_users(seen, step))
 
 
 def _without_starts(seen: Observation) -> Step:
@@ -74,6 +75,15 @@ def _without_starts(seen: Observation) -> Step:
         if step is not None and not certificates.starts_pods(seen, step):
             return step
     return Settled()
+
+
+def _or_change_of_users(seen: Observation, step: Step) -> Step:
+    """The step; in place of a wait or a hold, a change of etcd's users and roles. A quorum is
+    enough for it, and whoever is to lose access must not keep it as long as a node is away."""
+    stays = seen.cluster.deleting or seen.cluster.paused
+    if stays or not (isinstance(step, Wait | Hold) and is_latched(seen)):
+        return step
+    return step if bootstrap.two_clusters(seen) else authentication.next_change(seen) or step
 
 
 def _or_cause(seen: Observation, step: Step) -> Step:

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 from fake_accounts import FakeAccounts
+from views import with_members
 from worlds import UID, World, body, drive, is_write
 
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, WriteBootstrap
 from etcd_stateful.membership.tls import tls_switch
 from etcd_stateful.membership.tls.certificates import provided_needs
 from etcd_stateful.membership.upkeep import authentication
@@ -124,6 +125,11 @@ def _keep_from_starting(world: AuthWorld) -> None:
     world.pods[1].where = "pending"
 
 
+def _change(step: Step) -> object:
+    assert isinstance(step, ChangeAuth)
+    return step.change
+
+
 @pytest.fixture
 def on() -> AuthWorld:
     found = world(auth=AUTH)
@@ -204,21 +210,48 @@ class TestOn:
         on.accounts.do(DeleteRole("web"))
         _keep_from_starting(on)
 
-        assert isinstance(decide(on.observe()), Wait)
+        assert _change(decide(on.observe())) == AddRole("web")
 
-    def test_all_other_changes_wait_for_members_that_do_not_serve(self, on) -> None:
-        on.accounts.do(DeleteUser("web"))
+    def test_a_password_that_has_leaked_stayed_valid_while_a_node_was_away(self, on) -> None:
+        """So did every other change of users and roles: it waited for all members to serve."""
+        on.secrets["web"] = "w2"
         _keep_from_starting(on)
 
-        assert isinstance(decide(on.observe()), Wait)
+        assert _change(decide(on.observe())) == SetPassword("web")
 
-    def test_growth_comes_before_other_changes(self, on) -> None:
+    def test_so_did_a_user_that_the_spec_no_longer_has_while_somebody_had_to_act(self, on) -> None:
+        on.declare(users=[])
+        seen = on.observe()
+        *others, last = sorted(seen.members, key=lambda one: one.member_id)
+        moved = replace(last, peer_urls=("http://elsewhere:2380",))  # the first one leads
+        seen = with_members(seen, *others, moved)
+
+        assert _change(decide(seen)) == DeleteUser("web")
+        assert isinstance(decide(replace(seen, auth=None)), Hold)
+
+    def test_not_while_it_is_unknown_which_cluster_is_the_right_one(self, on) -> None:
+        on.accounts.do(DeleteUser("web"))
+        step = decide(replace(on.observe(), strangers={1: 7}))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
+    def test_not_while_it_is_paused(self, on) -> None:
+        on.accounts.do(DeleteUser("web"))
+        on.edit(paused=True)
+
+        assert isinstance(decide(on.observe()), Hold)
+
+    def test_what_can_be_done_for_members_comes_first(self, on) -> None:
         on.accounts.do(DeleteUser("web"))
         on.body["spec"]["size"] = 5
-        drive(on, idle=2)
-        first = next(at for at, one in enumerate(on.history) if isinstance(one, ChangeAuth))
 
-        assert sum(type(one).__name__ == "MemberPromote" for one in on.history[:first]) == 2
+        def note(step: Step) -> None:
+            if isinstance(step, ChangeAuth):
+                assert not is_write(decide(replace(on.observe(), auth=None)))
+
+        assert drive(on, idle=2, each=note) == Settled()
+        assert on.changes == [AddUser("web"), GrantRole("web", "web")]
 
     def test_after_a_kill_between_any_two_steps_the_next_operator_continues(self) -> None:
         """`drive` restarts the operator between steps. Here the answer to each change is lost as

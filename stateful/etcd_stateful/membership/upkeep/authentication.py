@@ -112,6 +112,12 @@ def advance(seen: Observation) -> Step | None:
     )
 
 
+def next_change(seen: Observation) -> Step | None:
+    """The next write of `advance`, while that has not had its turn."""
+    step = advance(seen)
+    return None if isinstance(step, Wait) else step
+
+
 def why_not_applied(seen: Observation) -> Hold | None:
     """Says why `spec.auth` is not carried out. Asked last: nothing waits for it."""
     auth = seen.cluster.auth

@@ -180,6 +180,12 @@ MUTANTS: Final = [
         "a learner that says it is none is promoted",
     ),
     Mutant(
+        _LEARNER,
+        "seat.status.learner and seat.hears_leader\n",
+        "seat.status.learner\n",
+        "a learner that hears no leader gets a vote that the quorum needs (I1)",
+    ),
+    Mutant(
         _PLANNER,
         "    learner.in_flight,\n",
         "",

@@ -56,10 +56,15 @@ class Seat:
         return bool(self.member and self.status and self.status.member_id == self.member.member_id)
 
     @property
+    def hears_leader(self) -> bool:
+        """The etcd at this ordinal answers, and knows a leader."""
+        return self.status is not None and bool(self.status.leader_id)
+
+    @property
     def serves(self) -> bool:
         """A voter that has a leader, in a pod that is not being deleted."""
         leaves = self.pod is not None and self.pod.deleting
-        heard = self.status is not None and bool(self.status.leader_id)
+        heard = self.hears_leader
         return self.is_voter and self.answers and heard and not leaves
 
     @property

@@ -70,6 +70,29 @@ class TestPromoted:
         assert labels([decide(with_pod(seen, 3, age=601.0))]) == ["restart c-3"]
         assert not is_write(decide(with_pod(seen, 3, age=601.0, revision="")))
 
+    def test_one_that_hears_no_leader_was_given_a_vote_that_the_quorum_needed(self) -> None:
+        """I1: it had caught up before its pod was restarted, and has not reached the others since.
+        It answers nevertheless."""
+        world = joining()
+        world.pods[1].silent = True
+        seen = world.observe()
+        assert isinstance(decide(seen), MemberPromote)
+
+        step = decide(with_status(seen, 3, leader_id=0))
+
+        assert step == Wait("learner c-3 to hear the leader", soon=True)
+
+    def test_an_edit_that_was_taken_back_never_reached_one_that_hears_no_leader(self) -> None:
+        """Not even with an emptyDir, to which it copies nothing then."""
+        world = joining(**EMPTY_DIR)
+        world.edit(pod={"emptyDir": {}, "labels": {"a": "b"}})
+        world.apply(decide(world.observe()))
+        world.turn()
+        copies = with_status(with_pod(world.observe(), 3, age=601.0), 3, applied_index=50)
+
+        assert decide(copies) == Wait("learner c-3 to catch up", soon=True)
+        assert labels([decide(with_status(copies, 3, leader_id=0))]) == ["restart c-3"]
+
     def test_not_only_because_the_leader_says_so(self, ready: Observation) -> None:
         """etcd promotes a dead learner, by the progress that the leader last heard of."""
         assert decide(without_status(ready, 3)) == Wait("learner c-3 to start", soon=True)
@@ -171,7 +194,7 @@ class TestPromoted:
 
         step = decide(without_status(ready, leader))
 
-        assert step == Wait("the leader to answer", soon=True)
+        assert step == Wait(f"the leader, c-{leader}, to answer", soon=True)
 
 
 class TestTicket:

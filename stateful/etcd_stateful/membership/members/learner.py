@@ -44,13 +44,13 @@ def promote_or_drop(seen: Observation) -> Step | None:
 
 
 def restart_slow(seen: Observation) -> Step | None:
-    """Restarts an outdated pod whose learner has not caught up for long: it may need the edit for
-    that. Not with an emptyDir, where it would have to begin anew."""
+    """Restarts an outdated pod whose learner has not caught up for long, or hears no leader: it may
+    need the edit for that. Not one that copies to an emptyDir, as it would have to begin anew."""
     seat = roster.learner(seen)
-    if seat is None or seat.pod is None or seat.pod.age < STUCK_SECONDS or not seat.durable:
+    if seat is None or seat.pod is None or seat.pod.age < STUCK_SECONDS or not seat.answers:
         return None
-    slow = seat.answers and not roster.has_caught_up(seen, seat)
-    if not slow or not roll.may_cure(seen, seat):
+    lags = seat.durable and not roster.has_caught_up(seen, seat)
+    if not (lags or not seat.hears_leader) or not roll.may_cure(seen, seat):
         return None
     return roll.restart(seen, seat.pod, "it has not caught up, and its template is outdated")
 
@@ -70,7 +70,8 @@ def in_flight(seen: Observation) -> Step | None:
     if why := _why_not_started(seen, seat):
         advice = version_first.advice(seen)
         return Wait(f"learner {seat.name} to start: {why}{advice}", soon=True)
-    return Wait(f"learner {seat.name} to {'catch up' if seat.answers else 'start'}", soon=True)
+    does = "start" if not seat.answers else "catch up" if seat.hears_leader else "hear the leader"
+    return Wait(f"learner {seat.name} to {does}", soon=True)
 
 
 def _why_not_started(seen: Observation, seat: Seat) -> str:
@@ -161,10 +162,10 @@ def _has_started(pod: Pod | None) -> bool:
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:
-    """Judged by the learner's own status in this pass. etcd judges by what the leader last heard,
-    so it would promote a learner that has since died or been wiped."""
+    """Judged by its own status in this pass. etcd judges by what the leader last heard, so it would
+    promote one that has since died or been wiped, or was restarted and no longer reaches it."""
     running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing
-    is_learner = seat.status is not None and seat.status.learner
+    is_learner = seat.status is not None and seat.status.learner and seat.hears_leader
     return running and is_learner and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
 
 

@@ -436,7 +436,7 @@ class TestDisarm:
         gone = replace(seen, alarms=(Alarm("CORRUPT", 0x77),))
 
         assert alarms.disarm(without_status(gone, leader)) == Wait(
-            "the leader to answer", soon=True
+            f"the leader, c-{leader}, to answer", soon=True
         )
 
     def test_one_at_a_time(self) -> None:

@@ -210,7 +210,9 @@ class TestWhatEtcdWouldRefuse:
         seen = world.observe()
         leader = next(one for one in range(5) if seat(seen, one).leads)
 
-        assert decide(without_status(seen, leader)) == Wait("the leader to answer", soon=True)
+        assert decide(without_status(seen, leader)) == Wait(
+            f"the leader, c-{leader}, to answer", soon=True
+        )
 
 
 class TestImages:

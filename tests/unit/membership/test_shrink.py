@@ -282,7 +282,9 @@ class TestOnlyWithAQuorum:
         seen = world.observe()
         leader = next(one for one in range(5) if seat(seen, one).leads)
 
-        assert decide(without_status(seen, leader)) == Wait("the leader to answer", soon=True)
+        assert decide(without_status(seen, leader)) == Wait(
+            f"the leader, c-{leader}, to answer", soon=True
+        )
 
     def test_the_newer_of_two_claimed_leaders_is_asked(self) -> None:
         world = shrunk(5, 3)

@@ -601,7 +601,7 @@ class TestDown:
         leader = next(one for one in range(3) if seat(seen, one).leads)
 
         assert upgrade.advance(without_status(seen, leader)) == Wait(
-            "the leader to answer", soon=True
+            f"the leader, c-{leader}, to answer", soon=True
         )
 
     @pytest.mark.parametrize("told", [True, False], ids=["at once", "later"])

@@ -10,6 +10,7 @@ are named too, and are asked if the leader refuses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.identity import to_hex
@@ -64,13 +65,25 @@ def _host(seen: Observation, ordinal: int) -> str:
 def request(seen: Observation, change: Callable[[Leader], Step]) -> Step:
     """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
-    return _NO_LEADER if asked is None else change(asked)
+    return _to_answer(seen) if asked is None else change(asked)
+
+
+def _to_answer(seen: Observation) -> Wait:
+    """Waits for the leader. If only the operator does not reach it, the others tell which it is."""
+    voters = roster.voters(seen)
+    told = [one.status for one in voters if one.serves and one.status]
+    leads = max(told, key=lambda one: one.term).leader_id if told else 0
+    for seat in voters:
+        if seat.member and seat.member.member_id == leads:
+            why = roster.why_silent(seat.pod) if seat.pod else ""
+            return replace(_NO_LEADER, reason=f"the leader, {seat.name}, to answer{why}")
+    return _NO_LEADER
 
 
 def remove(seen: Observation, seat: Seat, why: str) -> Step:
     """Removes the member. If it is the leader, leadership moves first, if there is a candidate."""
     if seat.member is None:
-        return _NO_LEADER
+        return _to_answer(seen)
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
         return step
     member = seat.member.member_id

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from views import with_pod
-from worlds import World, drive, formed, guess_version, is_write, labels
+from worlds import World, drive, formed, guess_version, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rolling import upgrade
-from etcd_stateful.membership.steps import CreateSecret, Hold, Settled
+from etcd_stateful.membership.steps import ApplyChild, CreateSecret, Hold, Settled
 from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version
 
@@ -62,6 +62,23 @@ class TestTheStatefulSetIsLostToo:
         assert versions(world) == {OLD}
         assert (world.record.version, world.record.before) == (OLD, "")
         assert not world.record.untried
+
+    def test_pods_beyond_a_smaller_size_were_stopped_with_the_only_data_in_their_empty_dirs(
+        self,
+    ) -> None:
+        """I5: the operator could not reach etcd to ask for its members, and went by spec.size."""
+        world = formed(5, pod={"emptyDir": {}})
+        world.lose_secret()
+        world.delete_stateful_set()
+        world.edit(size=1)
+        world.cut_off = True
+
+        step = until(world, "StatefulSet c")
+        assert isinstance(step, ApplyChild)
+        assert step.manifest["spec"]["replicas"] == 5
+        world.cut_off = False
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 1
 
     def test_a_pod_that_is_stopping_still_tells(self) -> None:
         world = running(OLD)

@@ -13,7 +13,6 @@ from etcd_stateful.membership import roster
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Step, WriteBootstrap
-from etcd_stateful.observed.objects import Claim
 from etcd_stateful.records.bootstrap import Bootstrap
 
 
@@ -86,21 +85,22 @@ def in_the_way(seen: Observation) -> int | None:
 
 
 def _owned(seen: Observation, begun: Bootstrap | None) -> list[int]:
-    """For each recorded claim of this cluster: how many replicas its ordinal requires. Claims that
-    an adoption has not come to name other clusters, and count if they are of the same etcd
-    cluster."""
+    """For each recorded claim of this cluster, or pod with an emptyDir: how many replicas its
+    ordinal requires. Claims that an adoption has not come to name other clusters, and count if they
+    are of the same etcd cluster."""
     ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt}
-    held = [(claim, claim.record) for claim in seen.claims if claim.record]
+    holders = seen.claims if seen.cluster.durable else seen.pods
+    held = [(one.ordinal, one.record) for one in holders if one.record]
     ids = {record.cluster_id for _, record in held if record.cluster_uid in ours}
     return [
-        claim.ordinal + 1
-        for claim, record in held
-        if record.cluster_id in ids and claim.ordinal < naming.MAX_SIZE
-        if not _is_successors(begun, claim)
+        ordinal + 1
+        for ordinal, record in held
+        if record.cluster_id in ids and ordinal < naming.MAX_SIZE
+        if not _is_successors(begun, ordinal)
     ]
 
 
-def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
-    """Whether the claim belongs to the successor of a restore in place. It is no member's claim
-    until the successor takes over."""
-    return bool(record and record.successor and record.successor.ordinal == claim.ordinal)
+def _is_successors(record: Bootstrap | None, ordinal: int) -> bool:
+    """Whether the claim of this ordinal belongs to the successor of a restore in place. It is no
+    member's claim until the successor takes over."""
+    return bool(record and record.successor and record.successor.ordinal == ordinal)

@@ -13,6 +13,7 @@ from views import with_pod
 from worlds import UID, Conflict, claim_gone, drive, is_write, labels, once
 
 from etcd_stateful import identity, naming
+from etcd_stateful.api.tls import Link, Links
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
@@ -31,6 +32,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificates
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import StartAnswer
@@ -215,6 +217,19 @@ class TestTheWholeChain:
 
 
 class TestBeforeTheEpochIsRaised:
+    def test_an_internal_error_hid_that_certificates_had_expired_meanwhile(self) -> None:
+        """The pods had stopped, and the epoch waits for certificates with which the survivor can
+        start. The status asked for a report of a bug, in every pass."""
+        world = lost()
+        world.ask(1)
+        drive_until(world, WriteBootstrap)
+        seen = world.observe()
+        cluster = replace(seen.cluster, links=Links(Link("Static", "expired")))
+
+        step = decide(replace(seen, cluster=cluster, certificates=Certificates(0.0)))
+
+        hold(step, "CertificatesUnusable", "Secret expired")
+
     def test_removing_the_request_cancels_it(self) -> None:
         world = lost()
         world.ask(1)

@@ -69,9 +69,10 @@ def decline(seen: Observation) -> Step | None:
 
 
 def refused(seen: Observation) -> Step | None:
-    """Says why the requested recovery is not carried out. Asked without a quorum."""
+    """Says why the requested recovery is not carried out. Asked without a quorum. One that is
+    accepted waits only for certificates, which are named elsewhere."""
     asked = survivor.requested(seen)
-    if asked is None or seen.etcd is not None:
+    if asked is None or seen.etcd is not None or survivor.accepted(seen):
         return None
     if why := survivor.why_not(seen, asked):
         return Hold(

@@ -29,6 +29,7 @@ from etcd_operator.kube.client import Client
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
+from etcd_stateful import naming
 from etcd_stateful.start.ticket import Answer, Receipt, Ticket
 from harness.api import KUBECONFIG, ApiError, Kind, Kube
 
@@ -130,10 +131,11 @@ class MortalKube:
     async def merge_patch(
         self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
     ) -> Json:
-        labels = resource == operator_kube.PODS and "labels" in patch["metadata"]
-        words = f"{'label of' if labels else 'patch'} {resource.kind}"
+        metadata = patch["metadata"]
+        noted = "labels" in metadata or naming.TOUCHED in metadata.get("annotations", {})
+        words = "note on" if noted and resource == operator_kube.PODS else "patch"
         return await self._fate.write(
-            words,
+            f"{words} {resource.kind}",
             lambda: self._client.merge_patch(resource, namespace, name, patch, status=status),
         )
 
@@ -313,10 +315,10 @@ class Lives:
     def counts(self) -> dict[str, int]:
         """How often each write happened, for writes whose number must not depend on kills.
 
-        Other writes depend on timing: writes of status, labels of pods, and touching a StatefulSet
-        whose controller is slow. Moving the leader depends on which member leads, and etcd elects
-        another one whenever a heartbeat is late."""
-        beside = ("status of", "label of", "patch StatefulSet", MortalEtcd.CHANGES["move_leader"])
+        Other writes depend on timing: writes of status, labels of pods, and touching a pod or a
+        StatefulSet whose kubelet or controller is slow. Moving the leader depends on which member
+        leads, and etcd elects another one whenever a heartbeat is late."""
+        beside = ("status of", "note on", "patch StatefulSet", MortalEtcd.CHANGES["move_leader"])
         return dict(Counter(one for one in self.happened if not one.startswith(beside)))
 
 

@@ -11,6 +11,7 @@ from harness.mortal import WATCHED, Fate, Lives, Mirror, MortalKube
 
 from etcd_operator.kube.api import CLAIMS, PODS, SECRETS
 from etcd_operator.kube.store import Store
+from etcd_stateful import naming
 
 if TYPE_CHECKING:
     from harness.api import Kube
@@ -89,9 +90,11 @@ async def test_records_that_were_written_with_labels_were_not_counted():
     fate = Fate()
     kube = MortalKube(cast("Client", Patched()), fate)
     labels, notes = {"metadata": {"labels": {"a": "b"}}}, {"metadata": {"annotations": {"a": "b"}}}
-    for resource, patch in ((SECRETS, labels), (CLAIMS, notes), (PODS, notes), (PODS, labels)):
+    touch = {"metadata": {"annotations": {naming.TOUCHED: "true"}}}
+    made = ((SECRETS, labels), (CLAIMS, notes), (PODS, notes), (PODS, labels), (PODS, touch))
+    for resource, patch in made:
         await kube.merge_patch(resource, "ns", "a", patch)
     lives = Lives(cast("Client", None), cast("Mirror", None), "image", happened=fate.happened)
 
-    assert fate.writes[-1] == "label of Pod"
+    assert fate.writes[-2:] == ["note on Pod", "note on Pod"]
     assert lives.counts() == {"patch Secret": 1, "patch PersistentVolumeClaim": 1, "patch Pod": 1}

@@ -23,20 +23,20 @@ MUTANTS: Final = [
     # The roster.
     Mutant(
         _ROSTER,
-        "return self.is_voter and self.answers and heard and not leaves",
-        "return self.is_voter and self.answers and heard",
+        "return self.is_voter and self.answers and self.hears_leader and not leaves",
+        "return self.is_voter and self.answers and self.hears_leader",
         "a member that is about to stop is counted on (I1)",
     ),
     Mutant(
         _ROSTER,
-        "return self.is_voter and self.answers and heard and not leaves",
+        "return self.is_voter and self.answers and self.hears_leader and not leaves",
         "return self.is_voter and self.answers and not leaves",
         "a member that is cut off from its leader is counted on (I1)",
     ),
     Mutant(
         _ROSTER,
-        "return self.is_voter and self.answers and heard and not leaves",
-        "return self.answers and heard and not leaves",
+        "return self.is_voter and self.answers and self.hears_leader and not leaves",
+        "return self.answers and self.hears_leader and not leaves",
         "a learner is counted on for the quorum (I1)",
     ),
     Mutant(

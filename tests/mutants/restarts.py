@@ -60,7 +60,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "if not (one.serves and _takes_traffic(one))]",
+        "if not (one.serves and one.takes_traffic)]",
         "if not one.serves]",
         "an edit never reaches a member whose probe fails while it answers",
     ),

@@ -21,7 +21,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/epochs/quorum.py",
-        "return any(seat.status is None or seat.status.leader_id for seat in ready)",
+        "return any(seat.status is None or seat.hears_leader for seat in ready)",
         "return any(ready)",
         "a pod that was ready a moment ago hides that it has no leader",
     ),

@@ -65,13 +65,19 @@ async def _found(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undeci
     return theirs
 
 
+async def is_seen(sink: Sink, key: str) -> bool:
+    """Whether the store shows a file of this name; False if the credentials permit no look. Raises
+    StoreFailed if the store does not say."""
+    found = None
+    with unless_forbidden():
+        found = await sink.size(key)
+    return found is not None
+
+
 async def _spare_what_is_read(order: Order, sink: Sink) -> None:
     """Spares what is there, with a manifest or without, for the restore that is about to read
     it."""
-    there = None
-    with unless_forbidden():
-        there = await sink.size(order.store.key)
-    if there is not None:
+    if await is_seen(sink, order.store.key):
         raise _stored_already(
             order,
             f"{order.store.key} is what an EtcdRestore or an EtcdCluster of this namespace is to "

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from etcd_operator.backup.clients import StoreFailed, unless_forbidden
-from etcd_operator.backup.overwriting import check_overwrite
+from etcd_operator.backup.overwriting import check_overwrite, is_seen
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
@@ -282,23 +282,20 @@ class Backup:
             return
         own = self._order.owner_uid
         old = await self._found(cluster_id)
-        if old is None and key in self._order.spare:  # Or the next attempt would spare this file.
-            await self._mark(key, own, cluster_id)
         if old is not None:
             await self._mark(
                 key,
                 own if old.owner_uid == own else "",
                 cluster_id if old.cluster_id == cluster_id else "",
             )
+        elif key in self._order.spare:  # Or the next attempt would spare this file.
+            await self._mark(key, own, cluster_id)
 
     async def _look_for_another(self, key: str) -> None:
         """Raises Stopped if the key exists already. It contains the time to the second, but a copy
         of this object may have begun in the same second. The next try gets another key. Raises
         StoreFailed if the store does not say."""
-        found = None
-        with unless_forbidden():
-            found = await self._sink.size(key)
-        if found is not None:
+        if await is_seen(self._sink, key):
             words = f"{self._order.store.path_field}: there is a backup {key} already, of the same "
             words += "second: another EtcdBackup has the same path. Give each a path of its own"
             raise Stopped(Failure("AlreadyStored", words))

@@ -120,6 +120,11 @@ class EtcdCluster:
         return f"{self.repository}:v{self.version}"
 
     @property
+    def left_alone(self) -> bool:
+        """Nothing is written for it: it is paused, or being deleted."""
+        return self.paused or self.deleting
+
+    @property
     def durable(self) -> bool:
         """False if data is in an emptyDir, and so is lost with its pod."""
         return self.pod.empty_dir is None

@@ -58,14 +58,18 @@ PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 
 def decide(seen: Observation) -> Step:
     """The next step."""
-    held = certificates.unusable(seen) if is_latched(seen) else None
+    may_hold = is_latched(seen) and not seen.cluster.paused
+    held = certificates.unusable(seen) if may_hold else None
+    step = _first(seen) if held is None else _without_starts(seen)
+    step = _or_change_of_users(seen, _or_cause(seen, step))
+    return step if held is None else certificates.combine(held, step)
+
+
+def _first(seen: Observation) -> Step:
+    """The answer to the first question that has one."""
     template_waits = put_off.holds_up_template(seen)
-    if held is None or seen.cluster.paused:
-        asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
-        step = next((step for ask in asked if (step := ask(seen)) is not None), Settled())
-        return _or_change_of_users(seen, _or_cause(seen, step))
-    step = _or_cause(seen, _without_starts(seen))
-    return certificates.combine(held, _or_change_of_users(seen, step))
+    asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
+    return next((step for ask in asked if (step := ask(seen)) is not None), Settled())
 
 
 def _without_starts(seen: Observation) -> Step:
@@ -80,8 +84,8 @@ def _without_starts(seen: Observation) -> Step:
 def _or_change_of_users(seen: Observation, step: Step) -> Step:
     """The step; in place of a wait or a hold, a change of etcd's users and roles. A quorum is
     enough for it, and whoever is to lose access must not keep it as long as a node is away."""
-    stays = seen.cluster.deleting or seen.cluster.paused
-    if stays or not (isinstance(step, Wait | Hold) and is_latched(seen)):
+    rests = isinstance(step, Wait | Hold) and is_latched(seen)
+    if seen.cluster.left_alone or not rests:
         return step
     return step if bootstrap.two_clusters(seen) else authentication.next_change(seen) or step
 

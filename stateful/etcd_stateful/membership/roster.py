@@ -61,11 +61,14 @@ class Seat:
         return self.status is not None and bool(self.status.leader_id)
 
     @property
+    def takes_traffic(self) -> bool:
+        return self.pod is not None and self.pod.takes_traffic
+
+    @property
     def serves(self) -> bool:
         """A voter that has a leader, in a pod that is not being deleted."""
         leaves = self.pod is not None and self.pod.deleting
-        heard = self.hears_leader
-        return self.is_voter and self.answers and heard and not leaves
+        return self.is_voter and self.answers and self.hears_leader and not leaves
 
     @property
     def leads(self) -> bool:

@@ -36,7 +36,7 @@ def missing(seen: Observation) -> Step | None:
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
     without = [*_never_started(seen, every), *(seat for seat in every if _is_learner(seat))]
     every, size = [seat for seat in every if seat not in without], size - len(without)
-    silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
+    silent = [seat for seat in every if not seat.hears_leader]
     lost = [seat for seat in every if is_lost(seat)]
     whys = (_why(seen, seat) for seat in silent)
     said = (*whys, _where_to_look(seen, silent), upgrade.hint_if_assumed(seen))
@@ -86,8 +86,8 @@ def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:
 def _is_seen_to_serve(every: list[Seat]) -> bool:
     """Whether the kubelet sees a quorum: a pod is Ready only by a read that needs one. If only the
     operator cannot reach it, or only for a moment, that is no proof of a loss."""
-    ready = (seat for seat in every if seat.pod and seat.pod.takes_traffic)
-    return any(seat.status is None or seat.status.leader_id for seat in ready)
+    ready = (seat for seat in every if seat.takes_traffic)
+    return any(seat.status is None or seat.hears_leader for seat in ready)
 
 
 def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
@@ -109,7 +109,7 @@ def _if_outvoted(seen: Observation, every: list[Seat]) -> str:
     if len(every) != 1:
         return ""
     [seat] = every
-    leaderless = seat.status is not None and not seat.status.leader_id
+    leaderless = seat.status is not None and not seat.hears_leader
     if not leaderless or seat.pod is None or seat.pod.age < START_SECONDS:
         return ""
     return (

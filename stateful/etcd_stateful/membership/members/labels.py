@@ -37,14 +37,14 @@ class Touch:
 
 def touches(seen: Observation) -> list[tuple[Pod, Touch]]:
     """Pods that take long to begin on their node."""
-    if seen.cluster.paused or seen.cluster.deleting:
+    if seen.cluster.left_alone:
         return []
     return [(pod, Touch()) for pod in seen.pods if pod.idle and not pod.deleting]
 
 
 def due(seen: Observation) -> list[tuple[Pod, Note]]:
     """Pods of serving voters whose note is missing or wrong, each with the note."""
-    if seen.cluster.paused or seen.cluster.deleting:
+    if seen.cluster.left_alone:
         return []
     return [
         (pod, note)

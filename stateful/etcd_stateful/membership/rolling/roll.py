@@ -177,7 +177,7 @@ def ailing_pod(seen: Observation) -> Step | None:
 
     Not while any other pod is in trouble, which may be that of the newest template, or stops (I8).
     """
-    away = [one for one in roster.voters(seen) if not (one.serves and _takes_traffic(one))]
+    away = [one for one in roster.voters(seen) if not (one.serves and one.takes_traffic)]
     if seen.etcd is None or len(away) != 1 or _template_lacks_image(seen):
         return None
     [seat] = away
@@ -185,10 +185,6 @@ def ailing_pod(seen: Observation) -> Step | None:
     if fails or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):
         return None
     return _in_turn(seen, seat) if may_cure(seen, seat) else None
-
-
-def _takes_traffic(seat: Seat) -> bool:
-    return seat.pod is not None and seat.pod.takes_traffic
 
 
 def may_cure(seen: Observation, seat: Seat) -> bool:

@@ -51,6 +51,9 @@ class Expansion:
         self._unanswered: dict[Key, int] = {}
         """How many passes in a row ended without an answer."""
 
+    def forget(self, key: Key) -> None:
+        self._unanswered.pop(key, None)
+
     async def onto(self, base: Observation) -> Observation:
         """The observation, in which `fixed` says why a claim's request cannot be changed. Raises
         Unavailable."""
@@ -59,6 +62,7 @@ class Expansion:
         less = claim_expansion.to_lower(base)
         due += [(claim, claim_expansion.lowered_size(base, claim), LESS_SECONDS) for claim in less]
         if not due:
+            self.forget(base.cluster.key)
             return base
         answers = await asyncio.gather(*(self._refusal(base, *one) for one in due))
         self._repeat_or_give_up(base.cluster.key, answers)
@@ -96,7 +100,7 @@ class Expansion:
         other steps go on."""
         error = next((one for one in answers if isinstance(one, Unavailable)), None)
         if error is None:
-            self._unanswered.pop(key, None)
+            self.forget(key)
             return
         self._unanswered[key] = self._unanswered.get(key, 0) + 1
         if self._unanswered[key] < UNANSWERED_PASSES:

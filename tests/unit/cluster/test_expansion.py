@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
+from reconcile_bench import KEY, Bench
 from worlds import cluster
 
 from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
-from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, Conflict, Rejected, Unavailable
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
 from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
@@ -174,3 +175,26 @@ async def test_one_call_without_an_answer_was_said_to_forbid_expansion_for_a_min
         await looks.look()
 
     assert await looks.look() == ["", "", ""]
+
+
+async def test_calls_without_an_answer_counted_beyond_passes_that_ask_nothing(looks: Looks) -> None:
+    """Long after an outage one such call forbade expansion."""
+    looks.kube.failures[TRIAL] = [DOWN] * 3 * UNANSWERED_PASSES
+    for _ in range(UNANSWERED_PASSES - 1):
+        with pytest.raises(Unavailable):
+            await looks.look()
+    await looks.look("1Gi")
+
+    with pytest.raises(Unavailable):
+        await looks.look()
+
+
+async def test_a_deleted_cluster_was_remembered_for_calls_without_an_answer() -> None:
+    bench = await Bench.settled()
+    observer = bench.reconciler._observer
+    observer._expansion._unanswered[KEY] = 1
+    bench.kube.remove(ETCD_CLUSTERS, *KEY)
+
+    await bench.once()
+
+    assert not observer._expansion._unanswered

@@ -44,9 +44,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        "if seen.statuses or stopped:",
-        "if seen.statuses:",
+        "if seen.stateful_set is not None and seen.replicas == 0:",
+        "if False:",
         "pods that stop for a recovery are started again",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if pod.name not in {*asked.fenced, *heard}]",
+        "if pod.name not in {*asked.fenced, *heard} and not seen.statuses]",
+        "one member without a leader speaks for those that serve out of the operator's reach",
     ),
     Mutant(
         _SURVIVOR,

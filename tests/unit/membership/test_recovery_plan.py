@@ -259,7 +259,7 @@ class TestBeforeTheEpochIsRaised:
     def test_a_quorum_that_comes_back_cancels_it(self) -> None:
         """The pods were about to be stopped when the members were back."""
         world = formed()
-        world.ask(1)
+        world.ask(1, fenced=["c-0", "c-2"])
         for ordinal in (0, 2):
             world.pods[ordinal].silent = True
         wait_for_stop = decide(world.observe())
@@ -900,7 +900,7 @@ class TestWhileAQuorumAnswers:
         world.ask(1)
         seen = world.observe()
         pods = tuple(replace(pod, ready=False) for pod in seen.pods)
-        leaderless = {1: replace(seen.statuses[1], leader_id=0)}
+        leaderless = {at: replace(said, leader_id=0) for at, said in seen.statuses.items()}
 
         for statuses in ({}, leaderless):
             assert not survivor.halted(replace(seen, statuses=statuses, pods=pods))

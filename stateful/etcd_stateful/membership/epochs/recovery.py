@@ -89,9 +89,10 @@ def _what_may_serve(seen: Observation, asked: Recovery) -> str:
         return f"{', '.join(serving)} {need}"
     names = survivor.unheard(seen, asked)
     others = [name for name in names if name != asked.survivor]
+    enough = f"enough of {', '.join(names)}" if len(names) > 1 else names[0]
     return (
-        f"one of {', '.join(names)} to answer: etcd runs in them, so a quorum may still serve, out "
-        "of the operator's reach (if the node of one is off, or cut off from clients and members, "
+        f"{enough} to answer: etcd runs there, so a quorum may still serve, out of the "
+        "operator's reach (if the node of one is off, or cut off from clients and members, "
         f"for good, {_giving_up(seen, (others or names)[0])})"
     )
 

@@ -118,17 +118,17 @@ def _leader(seen: Observation, ordinal: int) -> int:
 
 
 def unheard(seen: Observation, asked: Recovery) -> list[str]:
-    """Pods that may serve as a quorum although none is Ready, while no member answers the operator.
+    """Pods that may serve as a quorum, out of the operator's reach and although none is Ready.
 
-    Under CORRUPT no pod is Ready, nor is one whose node Kubernetes does not reach. Once the pods
-    are to stop, their silence says nothing any more.
+    Under CORRUPT no pod is Ready, nor is one whose node Kubernetes does not reach. A member that
+    answers without a leader speaks for itself alone: the others may go on without it. Once the
+    pods are to stop, their silence says nothing any more.
     """
-    stopped = seen.stateful_set is not None and seen.replicas == 0
-    if seen.statuses or stopped:
+    if seen.stateful_set is not None and seen.replicas == 0:
         return []
     pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]
-    others = {*asked.fenced, *(naming.pod(seen.cluster.name, one) for one in seen.strangers)}
-    names = [pod.name for pod in pods if pod.name not in others]
+    heard = {naming.pod(seen.cluster.name, one) for one in (*seen.statuses, *seen.strangers)}
+    names = [pod.name for pod in pods if pod.name not in {*asked.fenced, *heard}]
     return names if len(names) >= _least_quorum(seen) else []
 
 

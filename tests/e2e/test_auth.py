@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import backups
+from harness import backups, machines
 from harness.api import SECRETS, ApiError
 from harness.membership import lose_two
 from harness.place import Place
@@ -19,9 +19,9 @@ ROUND = 60
 """In which the operator looks at a settled cluster, and at Secrets without its label."""
 
 
-def is_refused(place: Place, *words: str) -> bool:
+def is_refused(place: Place, *words: str, member: str = "etcd-0") -> bool:
     try:
-        etcdctl(place, *words)
+        etcdctl(place, *words, member=member)
     except ApiError as error:
         if "permission denied" in str(error) or "invalid user ID" in str(error):
             return True
@@ -119,3 +119,40 @@ def test_a_cluster_with_users_recovers_from_its_survivor(place: Place):
     assert is_refused(place, "get", "/web/greeting")
     cluster.change(auth=None, recovery=None)
     settled(cluster, "authentication is off", enabled=False, seconds=ROUND)
+
+
+@pytest.mark.verify
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+def test_who_is_to_lose_access_loses_it_while_a_node_is_off(place: Place, three_nodes: None):
+    """A quorum is enough for it. They kept it for as long as the member was away."""
+    guest = {"name": "guest", "secret": {"name": "guest"}, "roles": ["web"]}
+    for name, text in (("root", "r-1"), ("web", "leaked"), ("guest", "g-1")):
+        password(place, name, text)
+    both = {**AUTH, "users": [*AUTH["users"], guest]}
+    cluster = place.declare(size=3, auth=both, pod={"antiAffinity": True})
+    settled(cluster, "it is born with users", enabled=True, seconds=90)
+    ordinal, node = machines.expendable(place, cluster)
+    here = f"etcd-{(ordinal + 1) % 3}"
+
+    def opens(user: str) -> bool:
+        return not is_refused(place, "--user", user, "get", "/web/greeting", member=here)
+
+    assert opens("web:leaked")
+    assert opens("guest:g-1")
+    machines.power_off(node)
+    eventually(
+        "a member is away",
+        lambda: cluster.condition("Degraded"),
+        lambda found: f"etcd-{ordinal}" in found["message"],
+        seconds=ROUND,
+    )
+
+    place.kube.patch(SECRETS, place.namespace, "web", {"stringData": {"password": "w-2"}})
+    cluster.change(auth=AUTH)
+
+    eventually("the guest is gone", lambda: not opens("guest:g-1"), seconds=SOON, every=1)
+    eventually("the leak is closed", lambda: not opens("web:leaked"), seconds=ROUND, every=1)
+    assert opens("web:w-2")
+    machines.power_on(place.kube)
+    settled(cluster, "all members are back", enabled=True, seconds=90)

@@ -7,7 +7,7 @@ from harness import machines
 from harness.api import JOBS, NODES, PODS
 from harness.clusters import PREFIX, Cluster
 from harness.load import under_load
-from harness.machines import node_of
+from harness.machines import GATEWAY, node_of
 from harness.membership import lose_two, settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.alone
 WRITES = 100
 SAYS_SECONDS = 40
 RECOVERS_SECONDS = 120
-GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
 
 
@@ -114,6 +113,7 @@ def test_two_nodes_that_stay_off_are_fenced_by_hand(place: Place, three_nodes: N
         seconds=180,
     )
     assert cluster.record()["epoch"] == 1
+    assert len(cluster.pods()) == 3, "stopped, although those on the nodes might serve"
     cluster.change(recovery={**asked, "fenced": gone})
 
     settles(cluster, 3, RECOVERS_SECONDS)

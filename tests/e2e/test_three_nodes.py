@@ -14,15 +14,12 @@ from harness import machines
 from harness.api import CLAIMS, NODES, PODS, ApiError, Kube
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
-from harness.machines import node_of
+from harness.machines import GATEWAY, expendable, node_of, nodes
 from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
-
-GATEWAY = "node-1"
-"""This machine reaches Services by way of it, so it stays up."""
 
 ZONE = "topology.kubernetes.io/zone"
 DRAINED = "example.com/drained-with"
@@ -247,10 +244,6 @@ def test_after_two_nodes_fail_their_return_restores_the_quorum(place: Place):
     assert cluster.client.get("before") == "kept"
 
 
-def nodes(cluster: Cluster) -> dict[str, str]:
-    return {name: node_of(pod) for name, pod in cluster.pods().items()}
-
-
 def labelled(place: Place) -> dict[str, Any]:
     """`kubectl drain` knows no namespaces, and others may have a cluster of that name."""
     return {"labels": {DRAINED: place.namespace}}
@@ -263,13 +256,6 @@ def mine(cluster: Cluster) -> str:
 
 def per_node(cluster: Cluster) -> list[int]:
     return sorted(Counter(nodes(cluster).values()).values())
-
-
-def expendable(place: Place, cluster: Cluster) -> tuple[int, str]:
-    """A member on a node that neither the operator nor this machine's traffic needs."""
-    taken = {GATEWAY, *(node_of(pod) for pod in place.operator.pods())}
-    found = next((name, node) for name, node in nodes(cluster).items() if node not in taken)
-    return int(found[0].rpartition("-")[2]), found[1]
 
 
 def takes_puts(cluster: Cluster, ordinal: int) -> bool:

@@ -8,12 +8,17 @@ import subprocess
 import sys
 
 from harness.api import NODES, PODS, ROOT, Json, Kube
+from harness.clusters import Cluster
 from harness.conditions import condition
+from harness.place import Place
 from harness.slow import SLOW
 from harness.waiting import eventually
 from localkube import binaries, processes
 from localkube.nodes import Node
 from localkube.paths import STATE
+
+GATEWAY = "node-1"
+"""This machine reaches Services by way of it, so it stays up."""
 
 UP_SECONDS = 180
 
@@ -93,6 +98,18 @@ def drain(kube: Kube, node: str, seconds: float = SLOW * 120, pods: str = "") ->
 
 def node_of(pod: Json | None) -> str:
     return str((pod or {}).get("spec", {}).get("nodeName", ""))
+
+
+def nodes(cluster: Cluster) -> dict[str, str]:
+    """The node of each pod."""
+    return {name: node_of(pod) for name, pod in cluster.pods().items()}
+
+
+def expendable(place: Place, cluster: Cluster) -> tuple[int, str]:
+    """A member on a node that neither the operator nor this machine's traffic needs."""
+    taken = {GATEWAY, *(node_of(pod) for pod in place.operator.pods())}
+    found = next((name, node) for name, node in nodes(cluster).items() if node not in taken)
+    return int(found[0].rpartition("-")[2]), found[1]
 
 
 def pods_on(kube: Kube, node: str) -> list[Json]:

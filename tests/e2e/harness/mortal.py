@@ -60,24 +60,34 @@ class Fate:
 
     when: Literal["before", "after"] = "before"
     writes: list[str] = field(default_factory=list)
+    """A write that is refused and tried again is one: etcd may refuse a learner for five seconds,
+    and is asked many times."""
+
     happened: list[str] = field(default_factory=list)
     """Writes that were not refused. A conflict, or a refusal of etcd, changes nothing."""
 
     dead: bool = False
+    _refused: str = ""
 
     async def write(self, words: str, call: Callable[[], Awaitable[T]]) -> T:
         self._breathe()
-        self.writes.append(words)
-        its_time = self.dies_at in (len(self.writes), words)
+        its_time = words != self._refused and self._is_next(words)
         if its_time and self.when == "before":
             self._die()
+        self._refused = words
         try:
             answer = await call()
             self.happened.append(words)
+            self._refused = ""
         finally:
             if its_time:
                 self._die()
         return answer
+
+    def _is_next(self, words: str) -> bool:
+        """Counts a write; returns whether it is the one to die at."""
+        self.writes.append(words)
+        return self.dies_at in (len(self.writes), words)
 
     async def read(self, call: Callable[[], Awaitable[T]]) -> T:
         self._breathe()

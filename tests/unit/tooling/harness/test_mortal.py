@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from harness.mortal import WATCHED, Fate, Lives, Mirror, MortalKube
+from harness.mortal import WATCHED, Dead, Fate, Lives, Mirror, MortalKube
 
 from etcd_operator.kube.api import CLAIMS, PODS, SECRETS
 from etcd_operator.kube.store import Store
@@ -98,3 +98,26 @@ async def test_records_that_were_written_with_labels_were_not_counted():
 
     assert fate.writes[-2:] == ["note on Pod", "note on Pod"]
     assert lives.counts() == {"patch Secret": 1, "patch PersistentVolumeClaim": 1, "patch Pod": 1}
+
+
+async def test_a_learner_that_etcd_refuses_for_seconds_was_counted_at_each_try():
+    """The operator was to be killed at each write, and sixty of them were not enough."""
+    fate = Fate(dies_at=3)
+
+    async def refuses() -> None:
+        raise ConnectionRefusedError
+
+    for _ in range(5):
+        with pytest.raises(ConnectionRefusedError):
+            await fate.write("add a learner", refuses)
+    await fate.write("add a learner", done)
+    await fate.write("add a learner", done)
+    assert fate.writes == ["add a learner"] * 2
+
+    with pytest.raises(Dead):
+        await fate.write("promote a learner", done)
+    assert fate.happened == ["add a learner"] * 2
+
+
+async def done() -> None:
+    pass

@@ -39,6 +39,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/authentication.py",
+        "lowest is Level.PLAINTEXT or bare\n",
+        "lowest is Level.PLAINTEXT\n",
+        "passwords are sent in plaintext",
+    ),
+    Mutant(
+        "membership/upkeep/authentication.py",
         "    users = [one for one in made.users if one not in kept_users]\n",
         "    users = [one for one in view.users if one not in kept_users]\n",
         "users that were made by hand are deleted",

@@ -11,6 +11,7 @@ from worlds import UID, World, body, drive, is_write
 
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.stores import Store
+from etcd_stateful.certificates import Role
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, WriteBootstrap
@@ -56,6 +57,8 @@ class AuthWorld(World):
         self.secrets = {"root": "r1", "web": "w1"}
         self.problems: dict[str, str] = {}
         self.subject = "root"
+        self.unusable = ""
+        """What is wrong with the operator's certificate."""
         self.denied = ""
 
     def observe(self) -> Observation:
@@ -65,7 +68,7 @@ class AuthWorld(World):
         links = tls_switch.next_links(seen)
         to_come = replace(seen, cluster=replace(seen.cluster, links=links))
         shown = {
-            need.secret: {need.role: Certificate("1", subject=self.subject)}
+            need.secret: {need.role: self._certificate(need.role)}
             for need in (*provided_needs(seen), *provided_needs(to_come))
         }
         seen = replace(seen, passwords=self._passwords(), certificates=Certificates(0.0, shown))
@@ -80,6 +83,9 @@ class AuthWorld(World):
             tried = {user.name for user in auth.users} & self.secrets.keys()
             view = self.accounts.view({name: self.secrets[name] for name in tried})
         return replace(seen, auth=view)
+
+    def _certificate(self, role: Role) -> Certificate:
+        return Certificate("1", self.unusable if role == "operator" else "", subject=self.subject)
 
     def _passwords(self) -> dict[str, str]:
         return {**dict.fromkeys(self.secrets, ""), **self.problems}
@@ -612,6 +618,24 @@ class TestHeld:
         assert isinstance(step, Hold)
         assert "plaintext" in step.message
         assert not found.changes
+
+    def test_passwords_were_sent_in_plaintext_while_the_operators_certificate_had_expired(
+        self,
+    ) -> None:
+        """It connects without one where members also serve plaintext. With authentication on, etcd
+        would not have let it in any more."""
+        found = world(TLS={**STATIC, "allowPlaintextClients": True})
+        found.unusable = "etcd-client.crt expired on 2026-01-01T00:00:00Z"
+        found.declare()
+        step = drive(found, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "CertificatesUnusable"
+        assert not found.changes
+
+        found.unusable = ""
+        assert drive(found, idle=2) == Settled()
+        assert found.accounts.enabled
 
     def test_members_that_deny_the_operator_are_not_a_lost_quorum(self, on) -> None:
         on.denied = "permission denied"

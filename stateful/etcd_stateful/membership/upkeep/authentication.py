@@ -37,6 +37,7 @@ from etcd_stateful.membership.upkeep.accounts import (
     is_carried_out,
     possible_changes,
 )
+from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 
 UNUSABLE: Final = "AuthSecretUnusable"
@@ -199,14 +200,22 @@ def _no_way_in(seen: Observation) -> str:
 
 
 def _would_lock_out(seen: Observation) -> bool:
-    """The same; also until each pod has restarted with TLS, which links on record have before."""
-    return bool(_no_way_in(seen)) or links.lowest_levels(seen).client is Level.PLAINTEXT
+    """The same; also where the operator may connect in plaintext: until each pod has restarted with
+    TLS, which links on record have before, and without a usable certificate where members serve
+    both."""
+    lowest, found = links.lowest_levels(seen).client, _shown(seen)
+    bare = lowest is Level.BETWEEN and (found is None or bool(found.problem))
+    return bool(_no_way_in(seen)) or lowest is Level.PLAINTEXT or bare
+
+
+def _shown(seen: Observation) -> Certificate | None:
+    """The operator's certificate."""
+    return seen.certificate(operator_secret(seen.cluster), "operator")
 
 
 def _other_name(seen: Observation) -> str:
     """Why etcd would not take the operator for root; empty if it would."""
-    name = operator_secret(seen.cluster)
-    found = seen.certificate(name, "operator")
+    name, found = operator_secret(seen.cluster), _shown(seen)
     if found is None or found.problem or found.subject == ROOT:
         return ""
     return (

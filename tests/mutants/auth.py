@@ -15,9 +15,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    return step if bootstrap.two_clusters(seen) else ",
-        "    return ",
+        "    unsure = bootstrap.secret(seen) or bootstrap.two_clusters(seen)\n",
+        "    unsure = bootstrap.secret(seen)\n",
         "users are changed in either of two clusters",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    unsure = bootstrap.secret(seen) or bootstrap.two_clusters(seen)\n",
+        "    unsure = bootstrap.two_clusters(seen)\n",
+        "users are changed by the record of another cluster",
     ),
     Mutant(
         "membership/upkeep/authentication.py",

@@ -87,7 +87,8 @@ def _or_change_of_users(seen: Observation, step: Step) -> Step:
     rests = isinstance(step, Wait | Hold) and is_latched(seen)
     if seen.cluster.left_alone or not rests:
         return step
-    return step if bootstrap.two_clusters(seen) else authentication.next_change(seen) or step
+    unsure = bootstrap.secret(seen) or bootstrap.two_clusters(seen)
+    return step if unsure else authentication.next_change(seen) or step
 
 
 def _or_cause(seen: Observation, step: Step) -> Step:

@@ -242,6 +242,17 @@ class TestOn:
         assert isinstance(step, Hold)
         assert step.reason == "SplitBrain"
 
+    def test_users_were_changed_by_the_record_of_another_cluster(self, on) -> None:
+        """Somebody had put the Secret of an earlier cluster of this name back, whose data this one
+        has adopted."""
+        made = replace(on.record.accounts, users=("root", "theirs", "web"))
+        on._store(replace(on.record, cluster_uid="another", accounts=made))
+        on.accounts.do(AddUser("theirs"), "x")
+        step = decide(on.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SecretOfAnotherCluster"
+
     def test_not_while_it_is_paused(self, on) -> None:
         on.accounts.do(DeleteUser("web"))
         on.edit(paused=True)

@@ -629,6 +629,21 @@ class TestAnotherAuthority:
         for name in LEAVES:
             assert signed(leaf(settled, name), new), name
 
+    async def test_after_a_clock_that_was_ahead_it_was_not_used_until_that_time(self, settled):
+        """Only shortly before a certificate in use expired."""
+        await self.replaced(settled)
+        settled.clock.now += DAY
+        await a_while(settled, OVERLAP / 2)
+        assert len(bundle(settled, "a-server-tls")) == 2
+        settled.clock.now -= DAY
+        settled.begin_process()  # on another node
+
+        await a_while(settled, 4 * OVERLAP)
+
+        new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
+        for name in LEAVES:
+            assert bundle(settled, name) == [new]
+
     async def told_when_all_have_expired(self, bench):
         await a_while(bench, 20)
         bench.clock.now += 91 * DAY

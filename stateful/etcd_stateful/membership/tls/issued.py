@@ -290,7 +290,7 @@ def _take(
         reason = "gets other authorities beside it"
     elif leaf.need.is_mounted and not used.pinned:
         reason = "gets the file that pods mount"
-    elif not used.written:
+    elif not 0.0 < used.written <= seen.read_at:  # a clock may have been ahead
         reason = "gets the time when it was written"
     else:
         return None

@@ -598,6 +598,26 @@ class TestAtRest:
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
         assert all(settled.kube.find(SECRETS, name) for name in SECRET_NAMES)
 
+    async def test_without_its_own_certificate_it_said_to_turn_tls_off_and_then_waited_for_etcd(
+        self, settled
+    ):
+        """Before TLS for clients is turned off, etcd is asked whether it has users."""
+        for name in ("a-client-ca", "a-operator-tls"):
+            settled.kube.remove(SECRETS, "default", name)
+        await a_while(settled)
+        told = settled.condition("Blocked")["message"]
+        assert "turn TLS" not in told
+        assert "if there is no copy, delete Secret a-server-tls and then all pods" in told
+
+        settled.kube.remove(SECRETS, "default", "a-server-tls")
+        for pod in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(pod)
+        for _ in range(10):
+            await settled.once()
+        await settled.run()
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"
+        assert all(settled.kube.find(SECRETS, name) for name in SECRET_NAMES)
+
     async def test_all_pods_were_to_be_deleted_for_a_new_authority_though_their_data_would_go(
         self, bench
     ):

@@ -17,7 +17,14 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Links
-from etcd_stateful.certificates import CertificateSpec, Role, managed, provided, renewed_at
+from etcd_stateful.certificates import (
+    CertificateSpec,
+    Role,
+    managed,
+    provided,
+    renewed_at,
+    server_secret,
+)
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import attempts
 from etcd_stateful.membership.epochs import in_place_request
@@ -234,10 +241,14 @@ def no_client_certificate(seen: Observation) -> Step | None:
     cannot issue one because its authority is lost."""
     if seen.certificates is None:
         return None
+    return authority_lost(seen) if _lacks_own(seen) else None
+
+
+def _lacks_own(seen: Observation) -> bool:
+    """Whether the operator has no usable managed certificate."""
     own = [need for need in managed(seen.cluster) if need.role == "operator"]
     held = [seen.certificate(need.secret, need.role) for need in own]
-    lacks = any(found is None or found.problem for found in held)
-    return authority_lost(seen) if lacks else None
+    return any(found is None or found.problem for found in held)
 
 
 def authority_lost(seen: Observation) -> Step | None:
@@ -255,7 +266,8 @@ def authority_lost(seen: Observation) -> Step | None:
 
 def _way_back(seen: Observation, above: CertificateSpec) -> str:
     """What to do about an authority that cannot sign."""
-    way = "delete all pods of the cluster: it is down until they are back, with a new authority"
+    pods = "all pods of the cluster: it is down until they are back, with a new authority"
+    way = f"delete {pods}"
     if not seen.cluster.durable:
         way = (
             "restore a backup into a new cluster. Do not delete the pods: their data is in "
@@ -264,13 +276,18 @@ def _way_back(seen: Observation, above: CertificateSpec) -> str:
     found = seen.certificate(above.secret, above.role)
     if found and found.ends and not found.begins <= seen.read_at < found.ends:
         return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
+    # To turn TLS off and on, pods restart with the members' certificate, and etcd is asked whether
+    # clients' TLS may be turned off.
     shown = trusted.mounted(seen, above.link)
-    if shown is None or shown.problem:  # no pod could restart to turn TLS off and on
-        return f"Restore the Secret's content; or, if there is no copy, {way}"
-    return (
-        "Restore the Secret's content; if no copy is left, turn TLS of that link off and on again "
-        "(docs/tls.md)"
-    )
+    can_restart = shown is not None and not shown.problem
+    if can_restart and not (above.link == "client" and _lacks_own(seen)):
+        return (
+            "Restore the Secret's content; if no copy is left, turn TLS of that link off and on "
+            "again (docs/tls.md)"
+        )
+    if can_restart and seen.cluster.durable:  # new pods would keep the lost authority in use
+        way = f"delete Secret {server_secret(seen.cluster)} and then {pods}"
+    return f"Restore the Secret's content; or, if there is no copy, {way}"
 
 
 def _without(seen: Observation, above: CertificateSpec) -> str:

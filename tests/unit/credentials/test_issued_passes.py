@@ -575,6 +575,28 @@ class TestAnotherAuthority:
 
         assert settled.kube.find(SECRETS, name)
 
+    async def test_all_pods_were_to_be_deleted_and_came_back_without_trust_in_the_authority_again(
+        self, settled
+    ):
+        """They found the members' certificate of the old authority. The operator's own was lost, so
+        it reached no member."""
+        await self.replaced(settled)
+        settled.kube.remove(SECRETS, "default", "a-operator-tls")
+        await a_while(settled, 20)
+        told = settled.condition("Blocked")["message"]
+        assert "or delete Secret a-server-tls and then all pods of the cluster" in told
+
+        settled.kube.remove(SECRETS, "default", "a-server-tls")
+        for pod in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(pod)
+        for _ in range(10):  # kubelets start no pod before its Secrets are there
+            await settled.once()
+        await a_while(settled, 4 * OVERLAP)
+
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"
+        new = x509.load_pem_x509_certificate(settled.nodes.issuer.authority["ca.crt"])
+        assert bundle(settled, "a-operator-tls") == bundle(settled, "a-server-tls") == [new]
+
     @pytest.mark.parametrize("name", ["a-peer-tls", "a-operator-tls"])
     async def test_a_certificate_from_before_was_used_though_no_member_trusted_its_authority(
         self, settled, name

@@ -330,16 +330,20 @@ def _is_trusted(seen: Observation, link: _Link, one: Certificate) -> bool:
 
 def _untrusted(seen: Observation, links: list[_Link]) -> Hold | None:
     """Holds if a certificate was lost and members do not trust the authority of its replacement."""
-    said = [
-        f"Secret {leaf.need.secret}"
+    lost = [
+        (link.leaves[0], leaf)
         for link in links
         for leaf in link.leaves
         if leaf.good and not leaf.sound and not _is_trusted(seen, link, leaf.good)
     ]
-    if not said:
+    if not lost:
         return None
+    said = [f"Secret {leaf.need.secret}" for _, leaf in lost]
+    # New pods that find a usable certificate are started to trust its authority, as before.
+    found = (f"Secret {mounted.need.secret} and then " for mounted, _ in lost if mounted.sound)
     words = "cannot be used, and running members do not trust the authority that signed what"
-    way = "; or delete all pods of the cluster, which takes it down until they are back"
+    pods = f"{next(found, '')}all pods of the cluster"
+    way = f"; or delete {pods}, which takes it down until they are back"
     if not seen.cluster.durable:
         way = ". Do not delete the pods: their data is in emptyDir volumes, and would go with them"
     return Hold(

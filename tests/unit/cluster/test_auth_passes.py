@@ -451,6 +451,26 @@ async def test_more_passwords_than_could_be_tried_in_one_look_were_tried_from_th
     assert not tried
 
 
+async def test_users_had_to_be_given_up_for_another_authority_in_place_of_a_lost_one(on):
+    """TLS for clients was to be turned off, and so everybody could have read and written all
+    keys."""
+    on.kube.remove(SECRETS, "default", "a-client-ca")
+    await on.run()
+    told = on.condition("Blocked")["message"]
+    assert "if there is no copy, delete Secret a-server-tls and then all pods" in told
+
+    on.kube.remove(SECRETS, "default", "a-server-tls")
+    for pod in ("a-0", "a-1", "a-2"):
+        on.nodes.kill(pod)
+    for _ in range(10):  # kubelets start no pod before its Secrets are there
+        await on.once()
+    await on.run()
+
+    assert on.kube.find(SECRETS, "a-client-ca")
+    assert on.condition("Progressing")["reason"] == "AsDeclared"
+    assert on.accounts.enabled
+
+
 async def test_members_that_deny_the_operator_are_reported_and_nothing_is_done(bench):
     bench.declare(TLS={"peer": "Plaintext", "client": "Plaintext"})
     await bench.run()

@@ -276,11 +276,13 @@ def _way_back(seen: Observation, above: CertificateSpec) -> str:
     found = seen.certificate(above.secret, above.role)
     if found and found.ends and not found.begins <= seen.read_at < found.ends:
         return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
-    # To turn TLS off and on, pods restart with the members' certificate, and etcd is asked whether
-    # clients' TLS may be turned off.
+    # To turn TLS off and on, pods restart with the members' certificate. That of clients is not
+    # turned off before users are given up, nor if etcd cannot be asked whether there are any.
     shown = trusted.mounted(seen, above.link)
     can_restart = shown is not None and not shown.problem
-    if can_restart and not (above.link == "client" and _lacks_own(seen)):
+    has_users = seen.cluster.auth is not None and seen.cluster.durable
+    stays = above.link == "client" and (has_users or _lacks_own(seen))
+    if can_restart and not stays:
         return (
             "Restore the Secret's content; if no copy is left, turn TLS of that link off and on "
             "again (docs/tls.md)"

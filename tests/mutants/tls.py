@@ -257,6 +257,12 @@ MUTANTS: Final = [
         "TLS is turned off under users, and the operator is locked out",
     ),
     Mutant(
+        "membership/tls/tls_switch.py",
+        "bool(complete or seen.etcd or seen.denied)",
+        "complete",
+        "TLS of clients goes from halfway although nobody knows whether etcd wants a name",
+    ),
+    Mutant(
         "membership/members/grow.py",
         "    other_urls = tuple(sorted(others))\n",
         "    other_urls = ()\n",

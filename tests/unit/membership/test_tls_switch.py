@@ -9,6 +9,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from world_switch import BOTH, OFF, ON, SwitchWorld
@@ -414,6 +415,28 @@ class TestClients:
 
         assert tls_switch.next_links(seen).client.level is Level.BETWEEN
         assert tls_switch.next_links(replace(seen, auth=None)).client.level is Level.TLS
+
+    @pytest.mark.parametrize("told", [{}, {"etcd": None, "denied": "permission denied"}])
+    def test_once_plaintext_was_allowed_it_was_turned_off_under_users_made_by_hand(
+        self, told: dict[str, Any]
+    ) -> None:
+        """etcd tells only root whether authentication is on, and the operator's certificate had
+        another name. Nobody was let in by certificate any more."""
+        world = began(BOTH)
+        world.edit(TLS=OFF)
+        seen = replace(world.observe(), auth=None, **told)
+
+        assert tls_switch.next_links(seen).client.level is Level.BETWEEN
+
+    def test_nothing_said_why_it_is_not_turned_off(self) -> None:
+        world = began(ON)
+        world.edit(TLS={**ON, "client": "Plaintext"})
+
+        step = decide(replace(world.observe(), auth=None))
+
+        assert isinstance(step, Wait)
+        assert "whether authentication is on" in step.reason
+        assert "common name root" in step.reason
 
 
 class TestConditionsForASwitch:

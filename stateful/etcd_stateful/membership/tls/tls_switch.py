@@ -41,6 +41,11 @@ from etcd_stateful.records.member import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 
+_WAITS_FOR_ETCD: Final = Wait(
+    "etcd to say whether authentication is on; until then TLS for clients is not turned off. It "
+    "tells root alone, so the operator's certificate must have the common name root"
+)
+
 _ALL_STEPS: Final = 2
 """How many levels a link passes from plaintext to TLS."""
 
@@ -105,6 +110,8 @@ def missing_secrets(seen: Observation) -> Step | None:
 
 def waiting_for(seen: Observation) -> Step | None:
     """What the next step waits for. Asked last: whatever else is reported says more."""
+    if _may_change(seen) and links.turns_client_tls_off(seen) and _may_need_names(seen):
+        return _WAITS_FOR_ETCD
     step = _forward(seen)
     return step if isinstance(step, Wait) else None
 
@@ -216,9 +223,10 @@ def _declares_names(seen: Observation) -> bool:
 
 
 def _may_need_names(seen: Observation) -> bool:
-    """Whether it is unknown if authentication is on, and TLS for clients is still complete: the
-    first step back waits for etcd's answer. Later steps do not, as pods may be failing halfway."""
-    return seen.auth is None and seen.cluster.links.client.level is Level.TLS
+    """Whether it is unknown if authentication is on, and the next step back waits for an answer.
+    Halfway it does not while members are silent: they may be failing."""
+    complete = seen.cluster.links.client.level is Level.TLS
+    return seen.auth is None and bool(complete or seen.etcd or seen.denied)
 
 
 def _levels(seen: Observation) -> list[Levels]:

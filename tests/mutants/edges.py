@@ -287,7 +287,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/labelling.py",
-        " if uid in here}",
+        " if one[0] in here}",
         "}",
         "each pod that was refused a label is remembered for ever",
     ),

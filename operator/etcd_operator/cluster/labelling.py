@@ -22,7 +22,7 @@ from etcd_stateful.observed.pods import Pod
 log = logging.getLogger(__name__)
 
 REFUSED_SECONDS: Final = 600.0
-"""When to retry a label that was rejected. An admission policy may have been fixed, and no event
+"""When to retry a write that was rejected. An admission policy may have been fixed, and no event
 announces that."""
 
 MOST_WRITES: Final = 16
@@ -47,8 +47,8 @@ class Labels:
         self._under_way: dict[asyncio.Task[None], tuple[Key, str]] = {}
         """The cluster and the pod (by UID) that each write is for."""
 
-        self._refused: dict[Key, dict[str, float]] = {}
-        """When to retry, for each pod (by UID) whose label was rejected."""
+        self._refused: dict[Key, dict[tuple[str, _Noted], float]] = {}
+        """When to retry, for each pod (by UID) and what of it was rejected."""
 
         self._rate_limit = RateLimit()
         self._unanswered: dict[Key, float] = {}
@@ -67,21 +67,23 @@ class Labels:
         if self._clock() < self._unanswered.get(key, float("-inf")):
             return
         self._unanswered.pop(key, None)
-        busy = self._still_refused(key, seen.pods) | {uid for _, uid in self._under_way.values()}
+        refused = self._still_refused(key, seen.pods)
+        busy = {uid for _, uid in self._under_way.values()}
         noted: list[tuple[Pod, _Noted]] = [*labels.due(seen), *labels.touches(seen)]
         for pod, note in noted:
             undone = self._rate_limit.pause(_name(pod, note), self._clock()) > 0
-            if pod.uid not in busy and not undone and len(self._under_way) < MOST_WRITES:
+            waits = undone or pod.uid in busy or (pod.uid, note) in refused
+            if not waits and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, note))
                 self._under_way[task] = (key, pod.uid)
                 task.add_done_callback(self._under_way.pop)
 
-    def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[str]:
+    def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[tuple[str, _Noted]]:
         here, before = {pod.uid for pod in pods}, self._refused.pop(cluster, {})
-        if left := {uid: again for uid, again in before.items() if uid in here}:
+        if left := {one: again for one, again in before.items() if one[0] in here}:
             self._refused[cluster] = left
         now = self._clock()
-        return {uid for uid, again in left.items() if now < again}
+        return {one for one, again in left.items() if now < again}
 
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -102,10 +104,10 @@ class Labels:
         except Rejected as error:
             if error.not_found:
                 return
-            refused = self._refused.setdefault(cluster, {})
-            level = logging.DEBUG if pod.uid in refused else logging.WARNING
+            refused, one = self._refused.setdefault(cluster, {}), (pod.uid, note)
+            level = logging.DEBUG if one in refused else logging.WARNING
             log.log(level, "cannot label or annotate pod %s: %s", pod.name, error)
-            refused[pod.uid] = self._clock() + REFUSED_SECONDS
+            refused[one] = self._clock() + REFUSED_SECONDS
 
 
 def _name(pod: Pod, note: _Noted) -> str:

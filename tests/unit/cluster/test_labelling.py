@@ -176,6 +176,22 @@ async def test_a_pod_waited_a_quarter_of_a_minute_for_a_kubelet_that_had_been_re
     assert bench.kube.calls["patch Pod"] == 1
 
 
+async def test_a_pod_whose_touch_was_refused_went_without_its_label_for_ten_minutes():
+    bench = await Bench.settled()
+    serving = bench.kube.live(PODS, "a-1")["status"]
+    replaced(bench)
+    bench.kube.failures["patch Pod"] = [Rejected("no pods that have not begun", status=403)]
+    await bench.rest(BEGIN_SECONDS + 0.1)
+    assert not bench.kube.failures["patch Pod"]
+
+    pod = bench.kube.live(PODS, "a-1")
+    del pod["metadata"]["labels"][naming.MEMBER_ID]
+    bench.kube.put(PODS, pod | {"status": serving})
+    await bench.rest(1)
+
+    assert all(labels(bench).values())
+
+
 async def test_a_pod_that_has_begun_is_left_alone():
     bench = await Bench.settled()
     replaced(bench, podIP="10.0.0.9")

@@ -12,6 +12,7 @@ from typing import Final
 from etcd_operator.cluster.observe import ObservedCluster
 from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
+from etcd_operator.kube.api import FIELD_MANAGER
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import rollback
 from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Step, Wait, Write
@@ -114,7 +115,8 @@ def why_limited(memory: Memory, step: Write) -> str:
     if memory.refusal and memory.step == step:
         return memory.refusal
     words = f"{step.reason}; this was done several times, but someone else undoes it each time: "
-    return f"{words}`kubectl get --show-managed-fields` shows who"
+    who = "`kubectl get --show-managed-fields` shows who"
+    return f"{words}{who}; if only {FIELD_MANAGER}, then a second operator serves this namespace"
 
 
 def requeue_after(

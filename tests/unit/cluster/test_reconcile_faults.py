@@ -25,6 +25,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.queue.workqueue import WorkQueue
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.membership.steps import (
     ApplyChild,
     DeleteClaim,
@@ -331,6 +332,19 @@ class TestUndone:
         assert BURST - 1 <= settled.kube.calls["apply Service"] <= BURST
         assert "undoes" in settled.condition("Progressing")["message"]
         assert 0 < delay <= SECONDS_PER_WRITE
+
+    async def test_a_second_operator_in_the_namespace_was_somebody_who_cannot_be_found(
+        self, settled
+    ):
+        """Of another release, with other pods to let in: each takes the other's rule away, under
+        one name of a field manager."""
+        second = settled.make_reconciler(Metrics(), pod_namespace="elsewhere")
+        for _ in range(40):
+            settled.clock.now += min(await settled.once(), await second.reconcile(KEY))
+
+        [told] = {words for _, reason, words in settled.events.posted if reason == "StepFailed"}
+        assert "NetworkPolicy" in told
+        assert "a second operator" in told
 
     async def test_it_is_still_tried_again(self, settled):
         for _ in range(40):

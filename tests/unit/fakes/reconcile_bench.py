@@ -8,6 +8,7 @@ from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
 from etcd_operator.cluster.assembly import make_reconciler
+from etcd_operator.cluster.reconcile import Reconciler
 from etcd_operator.kube.api import ETCD_CLUSTERS, Json, Key, Resource, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
@@ -60,11 +61,15 @@ class Bench:
         for name in self.kube.objects:
             self.kube.publish(name)
         self.metrics = Metrics()
-        self.reconciler = make_reconciler(
+        self.reconciler = self.make_reconciler(self.metrics)
+
+    def make_reconciler(self, metrics: Metrics, **settings: Any) -> Reconciler:
+        labels = (("app", "etcd-operator"),)
+        return make_reconciler(
             self.kube,
             self.store,
-            self.metrics,
-            Settings(operator_image="operator:1", operator_pod_labels=(("app", "etcd-operator"),)),
+            metrics,
+            Settings(operator_image="operator:1", operator_pod_labels=labels, **settings),
             start=self.start,
             etcd=self.etcd,
             accounts=self.accounts,

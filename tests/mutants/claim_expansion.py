@@ -114,20 +114,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         _EXPANSION,
-        "        if asked not in self._answers:\n",
-        "        if True:\n",
+        "        if until > now:\n",
+        "        if False:\n",
         "a class that forbids it is asked at every look",
     ),
     Mutant(
         _EXPANSION,
-        "        if self._unanswered[key] < UNANSWERED_PASSES:",
-        "        if True:",
+        "            if not (is_down or self._failed_passes.is_reported(base.cluster.key)):",
+        "            if True:",
         "an admission that is down stops every pass",
     ),
     Mutant(
         _EXPANSION,
-        "            raise error",
-        "            return",
+        "            if not (is_down or self._failed_passes.is_reported(base.cluster.key)):",
+        "            if False:",
         "one call without an answer counts as a storage class that cannot expand volumes",
     ),
 ]

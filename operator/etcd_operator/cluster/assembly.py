@@ -24,6 +24,7 @@ from etcd_operator.etcd.api import Etcd
 from etcd_operator.etcd.client import GrpcEtcd
 from etcd_operator.kube.api import Kubernetes
 from etcd_operator.kube.events import Events
+from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark, no_mark
 from etcd_operator.kube.store import Store
@@ -49,7 +50,7 @@ def make_reconciler(
     calls = GrpcEtcd()
     start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
     events = events or Events(kube, instance=settings.identity)
-    finder = Finder(kube, store, clock)
+    finder, failed_passes = Finder(kube, store, clock), FailedPasses()
     certificates = CertificateLook(kube, finder, wall_clock=wall_clock, clock=clock, mark=mark)
     passwords = PasswordLook(kube, clock=clock, mark=mark)
     observer = Observer(
@@ -61,7 +62,7 @@ def make_reconciler(
         volume_jobs=VolumeJobs(kube, store, wall_clock, operator_image=settings.operator_image),
         certificates=certificates,
         passwords=passwords,
-        expansion=Expansion(kube, clock),
+        expansion=Expansion(kube, failed_passes, clock),
         wall_clock=wall_clock,
         clock=clock,
     )
@@ -77,4 +78,4 @@ def make_reconciler(
     )
     reporter = Reporter(kube, store, events, metrics, wall_clock=wall_clock, clock=clock)
     labels = Labels(kube, finder, clock)
-    return Reconciler(store, metrics, observer, applier, reporter, labels, clock)
+    return Reconciler(store, metrics, observer, applier, reporter, labels, failed_passes, clock)

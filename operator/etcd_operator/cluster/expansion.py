@@ -7,8 +7,7 @@ may be lowered again depends on the Kubernetes version and on the size of the vo
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -16,12 +15,12 @@ from etcd_operator.kube.api import (
     CLAIMS,
     Conflict,
     Json,
-    Key,
     Kubernetes,
     Rejected,
     Unavailable,
 )
-from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
+from etcd_operator.kube.failed_passes import FailedPasses
+from etcd_operator.tasks import together
 from etcd_stateful import naming
 from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation
@@ -35,6 +34,10 @@ LESS_SECONDS: Final = 3600.0
 """The same for a lower request. That answer only changes with the claim or with the Kubernetes
 version, and nothing waits for it (I12)."""
 
+RECENT_SECONDS: Final = 600.0
+"""How long after an answer is due again it is known that there was none. Passes over a cluster at
+rest are minutes apart."""
+
 _Asked = tuple[str, str, str]
 """The claim's UID and resourceVersion, and the storage request that was tried."""
 
@@ -42,30 +45,29 @@ _Asked = tuple[str, str, str]
 class Expansion:
     """Asks the API server by dry runs and remembers the answers for a while."""
 
-    def __init__(self, kube: Kubernetes, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, kube: Kubernetes, failed_passes: FailedPasses, clock: Callable[[], float]
+    ) -> None:
         self._kube = kube
+        self._failed_passes = failed_passes
         self._clock = clock
         self._answers: dict[_Asked, tuple[float, str | Unavailable]] = {}
         """Until when an answer holds, and why the request is refused; empty if it is allowed."""
 
-        self._unanswered: dict[Key, int] = {}
-        """How many passes in a row ended without an answer."""
-
-    def forget(self, key: Key) -> None:
-        self._unanswered.pop(key, None)
-
     async def onto(self, base: Observation) -> Observation:
-        """The observation, in which `fixed` says why a claim's request cannot be changed. Raises
-        Unavailable."""
+        """The observation, in which `fixed` says why a claim's request cannot be changed.
+
+        Raises Unavailable, so that the pass is repeated: a call without an answer says nothing of
+        the claim. If that is all that comes, perhaps only a webhook for claims is down, and other
+        steps go on.
+        """
         more = claim_expansion.unrequested(base)
         due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in more]
         less = claim_expansion.to_lower(base)
         due += [(claim, claim_expansion.lowered_size(base, claim), LESS_SECONDS) for claim in less]
         if not due:
-            self.forget(base.cluster.key)
             return base
-        answers = await asyncio.gather(*(self._refusal(base, *one) for one in due))
-        self._repeat_or_give_up(base.cluster.key, answers)
+        answers = await together(*(self._refusal(base, *one) for one in due))
         fixed = {one[0].uid: str(words) for one, words in zip(due, answers, strict=True)}
         claims = tuple(replace(one, fixed=fixed.get(one.uid, "")) for one in base.claims)
         return replace(base, claims=claims)
@@ -74,15 +76,20 @@ class Expansion:
         self, base: Observation, claim: Claim, storage: str, holds: float
     ) -> str | Unavailable:
         now, asked = self._clock(), (claim.uid, claim.resource_version, storage)
-        self._answers = {one: answer for one, answer in self._answers.items() if now < answer[0]}
-        if asked not in self._answers:
-            words: str | Unavailable
-            try:
-                words = await self._ask(base.cluster.namespace, claim, storage)
-            except Unavailable as error:
-                words, holds = error, ASK_SECONDS
-            self._answers[asked] = (now + holds, words)
-        return self._answers[asked][1]
+        oldest = now - RECENT_SECONDS
+        self._answers = {one: answer for one, answer in self._answers.items() if oldest < answer[0]}
+        until, words = self._answers.get(asked, (now, ""))
+        if until > now:
+            return words
+        try:
+            words = await self._ask(base.cluster.namespace, claim, storage)
+        except Unavailable as error:
+            is_down = isinstance(words, Unavailable)
+            if not (is_down or self._failed_passes.is_reported(base.cluster.key)):
+                raise
+            words, holds = error, ASK_SECONDS
+        self._answers[asked] = (now + holds, words)
+        return words
 
     async def _ask(self, namespace: str, claim: Claim, storage: str) -> str:
         patch = request(claim.uid, claim.resource_version, storage)
@@ -93,20 +100,6 @@ class Expansion:
         except Rejected as error:
             return "" if error.not_found else str(error)
         return ""
-
-    def _repeat_or_give_up(self, key: Key, answers: Iterable[str | Unavailable]) -> None:
-        """Raises the error of a call that was not answered: it says nothing of the claim, so the
-        pass is repeated. If that is all that comes, perhaps only a webhook for claims is down, and
-        other steps go on."""
-        error = next((one for one in answers if isinstance(one, Unavailable)), None)
-        if error is None:
-            self.forget(key)
-            return
-        self._unanswered[key] = self._unanswered.get(key, 0) + 1
-        if self._unanswered[key] < UNANSWERED_PASSES:
-            known = self._answers.items()
-            self._answers = {one: said for one, said in known if isinstance(said[1], str)}
-            raise error
 
 
 def request(uid: str, resource_version: str, storage: str) -> Json:

@@ -131,7 +131,6 @@ class Observer:
         self._nodeless.forget(key)
         self._idle.forget(key)
         self._missing_pods.forget(key)
-        self._expansion.forget(key)
         self.defrag_backoff.forget(key)
         self.postponed.forget(key)
         self._certificates.forget(key)

@@ -6,9 +6,11 @@ memory of each cluster (polls, failures, writes that others undo) may be lost at
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
@@ -26,12 +28,11 @@ from etcd_operator.kube.api import (
     REJECTED_SECONDS,
     Json,
     Key,
-    KubeError,
     Rejected,
     Unavailable,
     namespace_ends,
 )
-from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, bug_in_words, in_words
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, FailedPasses, in_words
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
@@ -43,6 +44,7 @@ from etcd_stateful.membership.put_off import Postponable, may_wait
 from etcd_stateful.membership.steps import (
     Defragment,
     Hold,
+    PushTicket,
     Settled,
     Step,
     TouchStatefulSet,
@@ -78,6 +80,7 @@ class Reconciler:
         applier: Applier,
         reporter: Reporter,
         labels: Labels,
+        failed_passes: FailedPasses,
         clock: Callable[[], float],
     ) -> None:
         self._store = store
@@ -87,6 +90,7 @@ class Reconciler:
         self._applier = applier
         self._reporter = reporter
         self._labels = labels
+        self._failed_passes = failed_passes
         self._clock = clock
         self._memories: dict[Key, Memory] = {}
 
@@ -112,19 +116,8 @@ class Reconciler:
         memory = self._remember(key, body)
         if (pause := memory.still_until - self._clock()) > 0:
             return pause
-        try:
-            delay = await self._pass(body, memory)
-        except Rejected as error:
-            return await self._read_rejected(body, memory, error)
-        except Unavailable as error:
-            await self._unanswered(body, memory, error)
-            raise
-        except KubeError:
-            raise
-        except Exception as error:
-            await self._unexpected(body, memory, error)
-            raise
-        memory.unanswered = 0
+        report = partial(self._stopped, body)
+        delay = await self._failed_passes.watch(key, self._pass(body, memory), report, _meanwhile)
         return delay if delay is None else min(delay, self._observer.postponed.next(key))
 
     async def _pass(self, body: Json, memory: Memory) -> float | None:
@@ -224,8 +217,12 @@ class Reconciler:
         is down, and no ticket may arrive in one pod."""
         if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
             return False
-        often = current.memory.failed(step) + 1 >= UNANSWERED_PASSES
-        return often or self._observer.postponed.knows(current.cluster.key, step)
+        key, tries = current.cluster.key, current.memory.retries + 1
+        return (
+            self._failed_passes.is_reported(key)
+            or (isinstance(step, PushTicket) and tries >= UNANSWERED_PASSES)
+            or self._observer.postponed.knows(key, step)
+        )
 
     def _pause_while_deleted(self, current: _Pass) -> float:
         """Pauses the passes while the namespace is being deleted. Nothing can be created in it, and
@@ -277,6 +274,7 @@ class Reconciler:
         memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
         memory.polls = memory.retries = 0
+        self._failed_passes.over(current.cluster.key)
         self._reporter.decision(body, step, done.words, always=True)
         if event := event_of(None, step, seen.observation, created=done.created):
             self._reporter.event(body, *event)
@@ -316,46 +314,18 @@ class Reconciler:
         after `delay`."""
         current.memory.step, current.memory.refusal = step, words
         outcome = Outcome(current.seen.observation, step, failure=words)
-        await self._report_failure(current.body, words, outcome)
+        self._reporter.failure(current.body, words)
+        self._reporter.event(current.body, "Warning", "StepFailed", words)
+        await self._reporter.status(current.body, outcome, urgent=True)
         return delay
 
-    async def _read_rejected(self, body: Json, memory: Memory, error: Rejected) -> float:
-        """Reports that the API server rejects reads. Mostly RBAC rights are missing, which only a
-        person can grant."""
-        words = f"nothing is done, as the API server refuses a read of the operator: {error}"
-        memory.step = None
-        await self._report_failure(body, words, self._failure_outcome(body, words))
-        return REJECTED_SECONDS
-
-    async def _report_failure(self, body: Json, words: str, outcome: Outcome) -> None:
-        self._reporter.failure(body, words)
-        self._reporter.event(body, "Warning", "StepFailed", words)
-        await self._reporter.status(body, outcome, urgent=True)
-
-    async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
-        """Reports that the API server does not answer, after several such passes in a row.
-
-        Then mostly only one kind of call fails, as it does while a webhook is down, and the status
-        can be written.
-        """
-        memory.unanswered += 1
-        if memory.unanswered >= UNANSWERED_PASSES:
-            outcome = self._failure_outcome(body, in_words(error))
-            await self._reporter.status(body, outcome, urgent=True)
-
-    async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> None:
-        """Reports a bug in the operator in the status."""
-        memory.step = None
-        outcome = self._failure_outcome(body, bug_in_words(error))
-        await self._reporter.status(body, outcome, urgent=True)
-
-    def _failure_outcome(self, body: Json, words: str) -> Outcome:
-        """The outcome of a failed pass, with an observation from the store if that works."""
-        try:
+    async def _stopped(self, body: Json, _reason: str, words: str) -> None:
+        """Reports why passes come to nothing, with an observation from the store if that works."""
+        observation = None
+        with contextlib.suppress(Exception):  # the fault may be in the reading
             observation = self._observer.from_store(body, parse_cluster(body))
-        except Exception:  # noqa: BLE001 - the fault may be in the reading
-            return Outcome(failure=words)
-        return Outcome(observation, failure=words)
+        self._reporter.event(body, "Warning", "StepFailed", words)
+        await self._reporter.status(body, Outcome(observation, failure=words), urgent=True)
 
     def _remember(self, key: Key, body: Json) -> Memory:
         uid = str(body["metadata"]["uid"])
@@ -370,6 +340,11 @@ class Reconciler:
             self._observer.forget(key)
             self._reporter.forget(key)
             self._labels.forget(key)
+            self._failed_passes.over(key)
+
+
+def _meanwhile(_: Rejected) -> str:
+    return "Nothing else is done meanwhile"
 
 
 def _in_words(step: Wait | Hold | Settled) -> str:

@@ -15,7 +15,7 @@ from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_operator.kube.api import FIELD_MANAGER
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import rollback
-from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Step, Wait, Write
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
 from etcd_stateful.membership.tls import issued
 from etcd_stateful.membership.tls.certificates import UNUSABLE
 from etcd_stateful.membership.upkeep import authentication
@@ -58,9 +58,6 @@ class Memory:
     """How many steps in a row were outdated, or had an unknown outcome."""
 
     declined: int = 0
-    unanswered: int = 0
-    """How many passes in a row ended because the API server did not answer."""
-
     doubted: bool = False
     """The cluster was as declared, or held, but some answer was missing in the last pass, so the
     next pass repeats it before anything is reported."""
@@ -83,11 +80,6 @@ class Memory:
         now and then, and the next pass finds that nothing has changed."""
         self.doubted = self.quiet and isinstance(step, Wait) and step.soon
         return self.doubted
-
-    def failed(self, step: Write) -> int:
-        """How many times in a row such a step may have failed: the API server did not answer, or
-        no receipt for a ticket came."""
-        return max(self.unanswered, self.retries if isinstance(step, PushTicket) else 0)
 
     def next_poll(self) -> float:
         early = min(FIRST_POLL * 1.5 ** min(self.polls, 20), LAST_POLL)

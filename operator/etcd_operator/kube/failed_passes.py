@@ -83,7 +83,8 @@ class FailedPasses:
         return after
 
     def is_reported(self, key: Key) -> bool:
-        """Whether enough passes in a row have failed, if this one does too."""
+        """Whether enough passes in a row have failed, if this one does too. Then a pass may give up
+        a call that gets no answer, so that it comes to something in other ways."""
         return self._unanswered.get(key, 0) + 1 >= UNANSWERED_PASSES
 
     def last(self, key: Key) -> str:

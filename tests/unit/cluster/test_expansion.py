@@ -12,7 +12,7 @@ from worlds import cluster
 
 from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, Conflict, Rejected, Unavailable
-from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
+from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, FailedPasses
 from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Observation
@@ -28,12 +28,25 @@ class Looks:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
-        self.expansion = Expansion(self.kube, self.clock)
+        self.failed_passes = FailedPasses()
+        self.expansion = Expansion(self.kube, self.failed_passes, self.clock)
         for ordinal in range(3):
             self.kube.put(CLAIMS, bound(ordinal))
 
     async def look(self, storage: str = "2Gi") -> list[str]:
-        """The refusals that are reported, one per claim."""
+        """The refusals that a pass reports, one per claim."""
+        fixed: list[str] = []
+
+        async def made() -> None:
+            fixed.extend(await self._fixed(storage))
+
+        async def report(_reason: str, _words: str) -> None:
+            pass
+
+        await self.failed_passes.watch(cluster(3).key, made(), report)
+        return fixed
+
+    async def _fixed(self, storage: str) -> list[str]:
         live = {"spec": {"replicas": 3}}
         base = Observation(cluster(3, pod=declared(storage)), None, live, None, None)
         seen = await self.expansion.onto(replace(base, claims=self.claims()))
@@ -190,11 +203,14 @@ async def test_calls_without_an_answer_counted_beyond_passes_that_ask_nothing(lo
 
 
 async def test_a_deleted_cluster_was_remembered_for_calls_without_an_answer() -> None:
-    bench = await Bench.settled()
-    observer = bench.reconciler._observer
-    observer._expansion._unanswered[KEY] = 1
+    bench = Bench()
+    bench.declare()
+    bench.kube.failures["get StatefulSet"] = [DOWN]
+    with pytest.raises(Unavailable):
+        await bench.once()
+    assert bench.reconciler._failed_passes.last(KEY)
     bench.kube.remove(ETCD_CLUSTERS, *KEY)
 
     await bench.once()
 
-    assert not observer._expansion._unanswered
+    assert not bench.reconciler._failed_passes.last(KEY)

@@ -226,9 +226,23 @@ class TestUnavailable:
             told.append("failed calling webhook" in str(bench.status))
         assert told.count(True) == 4, "from the fifth on"
         assert "webhook" in bench.condition("Progressing")["message"]
+        assert "StepFailed" in bench.events.reasons()
         await bench.run()
         assert bench.status["phase"] == "Running"
         assert "webhook" not in str(bench.status)
+
+    async def test_is_not_reported_if_other_calls_are_answered_in_between(self, bench):
+        """A cluster forms by many writes, of which an API server with too much to do loses some."""
+        writes = ("create Secret", "apply Service", "apply NetworkPolicy", "apply StatefulSet")
+        lost = (*writes, "patch Secret")
+        bench.kube.failures |= {call: [Unavailable("late")] * 2 for call in lost}
+        while any(bench.kube.failures.values()):
+            with contextlib.suppress(Unavailable):
+                await bench.once()
+            bench.nodes.turn()
+            bench.clock.now += 1
+
+        assert "StepFailed" not in bench.events.reasons()
 
     async def test_a_write_whose_answer_was_lost_is_not_repeated(self, bench):
         """The next pass must find the Secret that was created, and not create another."""

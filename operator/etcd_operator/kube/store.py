@@ -179,7 +179,8 @@ class Store:
         self._wake = wake
         self._shelves: dict[Resource, _Shelf] = {}
         self._refused: dict[tuple[Resource, str | None], str] = {}
-        """Why the API server has refused each LIST, of those that were never served."""
+        """Why the API server refuses each LIST, of those that were never served, or not for
+        long."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._shelf(resource).objects.get((namespace, name))
@@ -257,11 +258,11 @@ class Store:
         return {owner for obj in different for owner in owners_of(resource, obj)}
 
     def refuse(self, resource: Resource, namespace: str | None, why: str) -> None:
-        """Notes that the first LIST is refused: nothing is known of what it would show."""
+        """Notes that a LIST is refused: nothing is known of what it would show."""
         self._refused[resource, namespace] = why
 
     def check_listed(self, resource: Resource, namespace: str) -> None:
-        """Raises Rejected if the first LIST of this namespace is refused."""
+        """Raises Rejected if the LIST of this namespace is refused."""
         if why := self._refused.get((resource, namespace)):
             raise Rejected(why, status=403)
 

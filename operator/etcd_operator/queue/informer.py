@@ -199,28 +199,26 @@ class Informer:
                 raise Rejected(f"{error}. {CRD_MISSING}", status=error.status) from error
             if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
-            if scope not in self._newest:
-                self._store.refuse(scope.resource, scope.namespace, str(error))
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
                 log.warning("not watched until the operator's Role allows listing it: %s", error)
-            elif now - self._refused[scope.path] >= LEAVE_SECONDS:
-                self._drop(scope.resource, scope.namespace)
-            self._refused.setdefault(scope.path, now)
+            since = self._refused.setdefault(scope.path, now)
+            if scope not in self._newest or now - since >= LEAVE_SECONDS:
+                self._drop(scope, str(error))
             return 0
 
-    def _drop(self, resource: Resource, namespace: str | None) -> None:
-        """Drops objects that may not be read any more.
+    def _drop(self, scope: Scope, why: str) -> None:
+        """Drops objects that may not be listed any more, as their deletion would not be noticed.
 
-        Their deletion would not be noticed: passes over deleted clusters would go on forever, and
-        the store would keep old disruption budgets and network policies.
+        Custom resources are left alone then. Of their objects, those with a fixed name are read by
+        it, and pods are reported as unknown.
         """
-        if resource.group != ETCD_CLUSTERS.group and resource not in OPTIONAL:
-            return
+        resource, namespace = scope
+        self._store.refuse(resource, namespace, why)
         if owners := self._store.drop(resource, namespace):
             log.warning(
-                "%s of %s may not be read any more: they are left alone until the operator has "
-                "its Role there again",
+                "%s of %s may not be listed any more: what was known of them is forgotten until "
+                "the operator has its Role there again",
                 resource.plural,
                 f"namespace {namespace}" if namespace else "all namespaces",
             )

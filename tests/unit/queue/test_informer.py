@@ -18,6 +18,7 @@ from etcd_operator.kube.api import (
     NETWORK_POLICIES,
     PODS,
     SECRETS,
+    STATEFUL_SETS,
     Listing,
     Rejected,
     Unavailable,
@@ -568,7 +569,6 @@ async def test_clusters_in_a_namespace_without_its_role_are_no_longer_reconciled
         keys.clear()
         await asyncio.sleep(10)
         assert informer._store.get(ETCD_CLUSTERS, "ns", "a") is None
-        assert informer._store.get(PODS, "ns", "a-0")
 
         await asyncio.sleep(600)
         assert keys == []
@@ -619,6 +619,29 @@ async def test_what_may_not_be_listed_is_not_taken_for_absent(make, kube):
         kube.trouble[PODS] = FORBIDDEN  # as for a moment during upgrades of the API server
         await asyncio.sleep(200)
         informer._store.check_listed(PODS, "ns")
+
+
+@jumping
+async def test_a_role_that_lost_a_rule_left_a_cluster_as_it_was_last_seen(make, kube, keys):
+    """A StatefulSet that was deleted then was never put back, and the status said Ready."""
+    informer = make(watch_namespaces=("x", "ns"), resync_seconds=200)
+    kube.objects = {
+        ETCD_CLUSTERS: [thing(5)],
+        PODS: [thing(6, "a-0")],
+        STATEFUL_SETS: [thing(7)],
+    }
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble |= {PODS: FORBIDDEN, STATEFUL_SETS: FORBIDDEN}
+        await asyncio.sleep(400)
+        informer._store.check_listed(PODS, "ns")
+        keys.clear()
+        await asyncio.sleep(200)
+
+        assert informer._store.get(STATEFUL_SETS, "ns", "a") is None, "it is read by its name"
+        with pytest.raises(Rejected, match="pods is forbidden"):
+            informer._store.check_listed(PODS, "ns")
+        assert ("etcdclusters", ("ns", "a")) in keys
 
 
 @jumping

@@ -40,7 +40,10 @@ def by_need(store: Store) -> list[Key]:
 
 def _seems_at_rest(store: Store, key: Key) -> bool:
     body = store.get(ETCD_CLUSTERS, *key) or {}
-    return _was_at_rest(body) and _is_whole(store, key, body["status"])
+    try:
+        return _was_at_rest(body) and _is_whole(store, key, body["status"])
+    except (AttributeError, TypeError):
+        return False  # its status is older than the schema of the CRD, and has another form
 
 
 def _was_at_rest(body: Json) -> bool:

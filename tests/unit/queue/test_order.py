@@ -122,3 +122,13 @@ def test_a_cluster_that_needs_work_comes_first_and_none_is_left_out(
     happened(store)
 
     assert names(store) == [ODD, *RESTING]
+
+
+@pytest.mark.parametrize("status", ["x", ["x"], {"conditions": "x"}, {"conditions": ["x"]}])
+def test_a_status_from_before_the_crds_had_a_schema_kept_the_operator_from_all_clusters(
+    store: Store, status: Any
+) -> None:
+    """The API server does not check what is stored already."""
+    put(store, ETCD_CLUSTERS, ODD, status=status)
+
+    assert names(store) == [ODD, *RESTING]

@@ -2,8 +2,8 @@
 
 The status is written when it differs from the stored one in more than its times: at once if the
 change matters to a user, else at most once a second, because passes follow each other within
-milliseconds while a cluster forms. Events are posted in background tasks, so they do not delay the
-next step.
+milliseconds while a cluster forms. What another controller overwrites each time is written more
+slowly. Events are posted in background tasks, so they do not delay the next step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
+from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     REJECTED_SECONDS,
@@ -72,6 +73,9 @@ class Reporter:
         self._failed: dict[Key, tuple[str, float]] = {}
         """Why the last status could not be written, and until when none is."""
 
+        self._rate_limit = RateLimit()
+        """For what another controller overwrites each time, such as a second operator."""
+
         self._posting: set[asyncio.Task[None]] = set()
 
     def forget(self, key: Key) -> None:
@@ -89,24 +93,24 @@ class Reporter:
             return 0.0
         if (wait := self._put_off_for(key)) > 0:
             return wait
-        if (
-            not urgent
-            and _main_facts(status) == _main_facts(stored)
-            and (wait := self._wait(key)) > 0
-        ):
+        facts = _main_facts(status)
+        news = f"{body['metadata']['uid']} {facts}" if facts != _main_facts(stored) else ""
+        if (wait := self._wait(key, news, urgent=urgent)) > 0:
             return wait
-        await self._write(key, body, status)
+        await self._write(key, body, status, news)
         return self._put_off_for(key)
 
-    def _wait(self, key: Key) -> float:
+    def _wait(self, key: Key, news: str, *, urgent: bool) -> float:
+        if news:
+            return self._rate_limit.pause(news, self._clock())
         due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
-        return due - self._clock()
+        return 0.0 if urgent else due - self._clock()
 
     def _put_off_for(self, key: Key) -> float:
         _, until = self._failed.get(key, ("", float("-inf")))
         return max(until - self._clock(), 0.0)
 
-    async def _write(self, key: Key, body: Json, status: Json) -> None:
+    async def _write(self, key: Key, body: Json, status: Json, news: str) -> None:
         self._written[key] = self._clock()
         try:
             written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
@@ -116,6 +120,8 @@ class Reporter:
         self._failed.pop(key, None)
         if written is None:
             return
+        if news:
+            self._rate_limit.happened(news, self._clock())
         self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
         self._store.put_written(ETCD_CLUSTERS, body, written)
         if words := _new_plaintext_message(body.get("status") or {}, status):
@@ -228,7 +234,7 @@ def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         status.get("phase"),
         status.get("observedGeneration"),
-        frozenset((one.get("type"), one.get("status")) for one in conditions),
+        sorted((str(one.get("type")), str(one.get("status"))) for one in conditions),
     )
 
 

@@ -574,6 +574,23 @@ class TestStatus:
                 log = [one for one in bench.kube.log if not one.startswith("patch Pod")]
                 assert log[-1].startswith("apply EtcdCluster/status")
 
+    async def test_was_written_as_fast_as_possible_while_another_controller_wrote_its_own(
+        self, settled
+    ):
+        """Such as a second operator: each write was the event of the other's next pass."""
+        for _ in range(40):
+            settled.kube.put(
+                ETCD_CLUSTERS, {**settled.body, "status": settled.status | {"phase": "Theirs"}}
+            )
+            delay = await settled.once()
+            settled.clock.now += 0.02
+        assert BURST - 1 <= settled.kube.calls["apply EtcdCluster/status"] <= BURST
+        assert 0 < delay <= SECONDS_PER_WRITE
+
+        settled.clock.now += delay
+        await settled.once()
+        assert settled.status["phase"] == "Running"
+
     async def test_with_different_details_is_written_once_a_second(self, settled):
         await _touch(settled, "one")
         first = settled.kube.calls["apply EtcdCluster/status"]

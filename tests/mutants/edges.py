@@ -233,8 +233,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/observation.py",
-        "newest and pod.revision not in",
-        "pod.revision not in",
+        "if newest and pod.revision",
+        "if pod.revision",
         "pods are called old before anyone knows what is new",
     ),
     Mutant(

@@ -152,7 +152,7 @@ class Observation:
         if not self.is_settled_revision:
             return ()
         newest = status.get("updateRevision") or ""
-        return tuple(pod.name for pod in self.pods if newest and pod.revision not in ("", newest))
+        return tuple(pod.name for pod in self.pods if newest and pod.revision != newest)
 
     @property
     def is_settled_revision(self) -> bool:

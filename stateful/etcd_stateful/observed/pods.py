@@ -44,7 +44,8 @@ class Pod:
     record: MemberRecord | None = None
     """The member record in the pod's annotations, used instead of the claim's with an emptyDir."""
     revision: str = ""
-    """The StatefulSet revision (`controller-revision-hash`) that it was created from."""
+    """The StatefulSet revision (`controller-revision-hash`) that it was created from; empty if
+    somebody has removed that label."""
     age: float = 0.0
     """Seconds since its creation, at the time of this observation."""
     spec_hash: str = ""

@@ -8,6 +8,7 @@ import pytest
 from views import (
     DOWN,
     TRIED_AGAIN,
+    newest,
     seat,
     with_claim,
     with_members,
@@ -68,7 +69,7 @@ class TestPromoted:
 
         assert decide(seen) == Wait("learner c-3 to catch up", soon=True)
         assert labels([decide(with_pod(seen, 3, age=601.0))]) == ["restart c-3"]
-        assert not is_write(decide(with_pod(seen, 3, age=601.0, revision="")))
+        assert not is_write(decide(with_pod(seen, 3, age=601.0, revision=newest(seen))))
 
     def test_one_that_hears_no_leader_was_given_a_vote_that_the_quorum_needed(self) -> None:
         """I1: it had caught up before its pod was restarted, and has not reached the others since.

@@ -16,6 +16,12 @@ def with_pod(seen: Observation, ordinal: int, **changes: Any) -> Observation:
     return replace(seen, pods=tuple(pods))
 
 
+def newest(seen: Observation) -> str:
+    """The revision of the StatefulSet that pods are created from now."""
+    assert seen.stateful_set is not None
+    return str(seen.stateful_set["status"]["updateRevision"])
+
+
 FAILING = {"ready": False, "trouble": "container etcd keeps failing"}
 DOWN = {**FAILING, "crashing": True}
 """A pod whose etcd failed, while it waits to be started again."""

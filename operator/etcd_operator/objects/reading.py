@@ -85,6 +85,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),
+        kept_by=trouble.kept_by(metadata),
         idle=_is_idle(raw),
         trust=trust_in(spec),
         noted_trust=Trust.read(notes.get(naming.TRUSTS) or ""),

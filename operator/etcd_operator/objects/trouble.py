@@ -107,10 +107,19 @@ def _lost(pod: Object, status: Object, now: float) -> str:
         return f"node {node} does not answer"
     deadline = pod["metadata"].get("deletionTimestamp")
     if seconds_since(deadline, now) > GRACE_SECONDS:
+        if kept := kept_by(pod["metadata"]):
+            return f"it was deleted, and its finalizer {kept} keeps it"
         return f"it was deleted and node {node} has not confirmed that it stopped"
     if status.get("phase") == "Failed":
         return _short(f"failed: {status.get('reason', '')} {status.get('message', '')}".rstrip())
     return ""
+
+
+def kept_by(metadata: Object) -> str:
+    """The finalizers that alone keep a pod: its grace period is none once the kubelet has seen its
+    containers stop, or somebody has force-deleted it."""
+    ended = metadata.get("deletionGracePeriodSeconds") == 0
+    return ", ".join(metadata.get("finalizers") or ()) if ended else ""
 
 
 def _crashing(status: Object) -> str:

@@ -321,9 +321,15 @@ def not_serving(some: Sequence[Seat]) -> str:
 
 
 def stopping(pod: Pod) -> str:
-    """The pod's name, and what to do if its node may never confirm that it stopped."""
+    """The pod's name, and what to do if it may stay for ever: its node does not confirm that it has
+    stopped, or a finalizer keeps it."""
     if not pod.overdue:
         return pod.name
+    if pod.kept_by:
+        return (
+            f"{pod.name} (its finalizer {pod.kept_by} keeps it: if what set that is gone, remove "
+            "it from metadata.finalizers)"
+        )
     return (
         f"{pod.name} (its node does not confirm that it has stopped; if the node is off for good, "
         f"{GIVE_UP})"

@@ -188,8 +188,8 @@ class DeletePod:
 
     @classmethod
     def of(cls, seen: Observation, pod: Pod, reason: str, *, force: bool = False) -> Self | None:
-        """The step; None if the API server has just refused it, so that others have their turn."""
-        if seen.is_kept(pod):
+        """None if the API server has just refused it, or force is of no use: finalizers keep it."""
+        if seen.is_kept(pod) or (force and pod.kept_by):
             return None
         return cls(pod.name, pod.uid, pod.resource_version, reason, force)
 

@@ -75,6 +75,8 @@ class Pod:
     """`start` reported data on the volume before etcd ran in this pod."""
     overdue: bool = False
     """It was deleted, but its node does not confirm that it has stopped."""
+    kept_by: str = ""
+    """The finalizers that keep it, although nobody waits for its containers any more."""
     idle: bool = False
     """It has had a node for a while, and nothing of it has begun, and its kubelet was not woken."""
     trust: Trust = AS_MADE

@@ -374,6 +374,14 @@ class TestFencing:
         assert (step.name, step.force) == ("c-2", True)
         assert drive(world) == Settled()
 
+    def test_a_fenced_pod_that_a_finalizer_keeps_was_force_deleted_for_ever(self) -> None:
+        world = self.stuck()
+        world.ask(1, fenced=["c-2"])
+
+        step = decide(with_pod(world.observe(), 2, kept_by="mesh/a"))
+
+        wait(step, "pod c-2 (its finalizer mesh/a keeps it: if what set that is gone, remove it")
+
     def test_a_fenced_pod_is_given_time_to_stop(self) -> None:
         """A human may be wrong. A node that answers stops the pod within its grace period."""
         world = self.stuck()

@@ -400,6 +400,27 @@ class TestPods:
         )
         assert world.history == []
 
+    KEPT = {"deleting": True, "overdue": True, "kept_by": "mesh/a"}  # noqa: RUF012
+
+    def test_a_finalizer_that_kept_a_members_pod_was_taken_for_a_dead_node(self) -> None:
+        """The status advised to delete the Node, or to force-delete the pod, which stays all the
+        same."""
+        seen = without_status(with_pod(formed(3).observe(), 1, ready=False, **self.KEPT), 1)
+
+        assert decide(seen) == Wait(
+            "pod c-1 (its finalizer mesh/a keeps it: if what set that is gone, remove it from "
+            "metadata.finalizers) to stop; the StatefulSet then recreates it"
+        )
+
+    def test_a_removed_members_pod_that_a_finalizer_keeps_was_force_deleted_for_ever(self) -> None:
+        world = formed(3)
+        removed_by_hand(world, 1)
+
+        step = decide(with_pod(world.observe(), 1, ready=False, **self.KEPT))
+
+        assert isinstance(step, Wait)
+        assert "its finalizer mesh/a keeps it" in step.reason
+
     @pytest.mark.parametrize("overdue", [True, False])
     def test_a_pod_that_is_stopping_in_time_is_waited_for(self, *, overdue: bool) -> None:
         world = formed(3)

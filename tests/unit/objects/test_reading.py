@@ -358,6 +358,13 @@ class TestOverdue:
         raw = pod(**({"deletionTimestamp": deletion} if deletion else {}))
         assert reading.pod(cluster(), raw, None, NOW).overdue is overdue
 
+    @pytest.mark.parametrize(("grace", "kept"), [(0, "mesh/a, mesh/b"), (30, "")])
+    def test_finalizers_keep_it_once_its_grace_period_is_none(self, grace, kept):
+        """The kubelet sets it to none when all containers have stopped."""
+        told = {"finalizers": ["mesh/a", "mesh/b"], "deletionGracePeriodSeconds": grace}
+        raw = pod(deletionTimestamp="2025-12-31T23:59:49Z", **told)
+        assert reading.pod(cluster(), raw, None, NOW).kept_by == kept
+
 
 class TestNodeGone:
     STATUS = {  # noqa: RUF012

@@ -223,6 +223,12 @@ def test_a_pod_whose_stop_its_node_does_not_confirm_is_reported():
     assert said(node="node-1", deletionTimestamp="2026-01-01T00:00:20Z") == ""
 
 
+def test_the_node_was_blamed_for_a_pod_that_a_finalizer_keeps():
+    stopped = {"deletionTimestamp": "2025-12-31T23:59:00Z", "deletionGracePeriodSeconds": 0}
+    kept = said(node="node-1", finalizers=["mesh/a"], **stopped)
+    assert kept == "it was deleted, and its finalizer mesh/a keeps it"
+
+
 def test_an_evicted_pod_is_reported():
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
     assert said(status, age=0) == "failed: Evicted The node was low on memory."

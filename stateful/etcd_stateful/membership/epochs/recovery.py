@@ -145,8 +145,8 @@ def _strangers_stopped(seen: Observation) -> Step | None:
 
 
 def _stopping(seen: Observation, pod: Pod) -> str:
-    if not pod.overdue:
-        return f"pod {pod.name}"
+    if not pod.overdue or pod.kept_by:
+        return f"pod {roster.stopping(pod)}"
     return (
         f"pod {pod.name} ({pod.trouble or 'its node does not confirm that it has stopped'}; if its "
         f"node is off for good, {_giving_up(seen, pod.name)})"

@@ -80,7 +80,9 @@ def unreadable_volume(seen: Observation) -> Step | None:
     """Asked after everything that needs the user: a volume may become readable again by itself."""
     for pod in _expected_pods(seen):
         if pod.finding and pod.finding.found == "unreadable":
-            return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}")
+            spared = seen.etcd is not None and seen.cluster.durable
+            way = f". If that cannot be mended, {_giving_up(seen, pod)}" if spared else ""
+            return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}{way}")
     return None
 
 

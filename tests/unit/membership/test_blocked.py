@@ -12,7 +12,7 @@ from worlds import OLD, Json, World, drive, formed, until
 from etcd_stateful.membership import blocked
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold, Wait
+from etcd_stateful.membership.steps import Hold, Settled, Wait
 
 EMPTY_DIR: Json = {"emptyDir": {}}
 
@@ -104,6 +104,37 @@ def test_the_wait_for_a_learner_hid_that_its_volume_cannot_be_read() -> None:
 
     assert isinstance(step, Wait)
     assert step.reason.startswith("pod c-3: its volume cannot be read: I/O error")
+
+
+WAY_OUT = ". If that cannot be mended, delete claim data-c-1 with its data, and a new member takes "
+
+
+def test_a_volume_that_stays_unreadable_beside_a_quorum_named_no_way_out() -> None:
+    world = formed(3)
+    world.claims[1].unreadable = "I/O error"
+    world.restart_pod(1)
+
+    step = drive(world)
+
+    assert isinstance(step, Wait)
+    assert step.reason.startswith("pod c-1: its volume cannot be read: I/O error")
+    assert WAY_OUT in step.reason
+    world.claims[1].deleting = True
+    assert drive(world) == Settled()
+
+
+def test_an_unreadable_volume_is_not_to_be_given_up_without_a_quorum() -> None:
+    """It may have the only data."""
+    world = formed(3)
+    world.claims[1].unreadable = "I/O error"
+    world.restart_pod(1)
+    world.pods[0].silent = True
+
+    drive(world)
+
+    assert blocked.unreadable_volume(world.observe()) == Wait(
+        "pod c-1: its volume cannot be read: I/O error"
+    )
 
 
 @pytest.mark.parametrize(("pod", "what"), [({}, "its claim and the pod"), (EMPTY_DIR, "the pod")])

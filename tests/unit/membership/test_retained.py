@@ -574,13 +574,6 @@ class TestForeignData:
         assert isinstance(rest, Hold)
         assert "adopt" not in rest.message
 
-    def test_an_unreadable_volume_is_reported_and_waited_for(self) -> None:
-        world = formed(3)
-        world.claims[1].unreadable = "log: cut short"
-        world.restart_pod(1)
-
-        assert drive(world) == Wait("pod c-1: its volume cannot be read: log: cut short")
-
     def test_the_answer_of_a_pod_that_is_being_deleted_is_ignored(self) -> None:
         world = formed(3)
         world.claims[1].data = world.claims[0].data

@@ -155,6 +155,55 @@ def test_a_storage_class_that_cannot_expand_is_reported_and_the_old_size_can_be_
     assert world.history == []
 
 
+class TestBeforeThereAreVolumes:
+    """The driver, or a LimitRange, wants larger volumes than the spec asked for at first. Claims
+    without a volume cannot grow, and those that are made later get the first size as well."""
+
+    TOLD = (
+        "spec.pod.persistentVolumeClaimSpec asks for 20Gi, but claims are made with 1Gi, as the "
+        "StatefulSet keeps what it began with, and one grows only once it has a volume. Members "
+    )
+
+    def waiting(self) -> Volumes:
+        world = Volumes()
+        world.stuck = {0, 1, 2}
+        drive(world)
+        for ordinal, pod in world.pods.items():
+            world.claims[ordinal].phase = "Pending"
+            pod.trouble = f"claim data-c-{ordinal} waits for a volume"
+        world.declare("20Gi")
+        return world
+
+    def test_nothing_said_that_a_larger_size_did_not_reach_claims_that_had_none(self) -> None:
+        rest = drive(self.waiting())
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "BegunOtherwise"
+        assert rest.message.startswith(self.TOLD)
+        assert "delete the EtcdCluster and its claims, and create it again" in rest.message
+        assert rest.message.endswith("; pod c-2: claim data-c-2 waits for a volume")
+
+    def test_nor_claims_that_the_api_server_refuses(self) -> None:
+        world = self.waiting()
+        world.claims.clear()
+        world.pods.clear()
+        absent = {f"c-{one}": 11.0 for one in range(3)}
+
+        step = decide(replace(world.observe(), missing=absent))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "BegunOtherwise"
+        assert "its pod has yet to be created; the Events of StatefulSet c say" in step.message
+
+    def test_a_claim_that_has_a_volume_grows_before_the_cluster_has_formed(self) -> None:
+        world = self.waiting()
+        for claim in world.claims.values():
+            claim.phase = "Bound"
+
+        assert not isinstance(drive(world), Hold)
+        assert world.sizes == ["20Gi"] * 3
+
+
 class TestASizeThatIsTakenBack:
     """It is lowered before the volumes have been expanded, for example because their driver
     fails."""

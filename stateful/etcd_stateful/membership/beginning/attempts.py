@@ -18,20 +18,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.beginning.bootstrap import (
     behind_the_spec,
     first_peers,
     running_version,
 )
+from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
 from etcd_stateful.membership.tls import links
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import Bootstrap
+
+PODLESS_SECONDS: Final = 10.0
+"""How long a pod may be missing before it counts as one that is not created."""
 
 LATE_SECONDS: Final = 120.0
 """From the creation of its pods, a cluster forms within this time, image pulls included. After that
@@ -112,12 +118,22 @@ def recreate_unpullable(seen: Observation) -> Step | None:
 
 def late_edits(seen: Observation) -> Step | None:
     """Holds for an edit that came too late. Asked last, when there is nothing to do but wait."""
-    said = describe_late_edits(seen)
-    pods = [seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))] if said else []
-    troubled = [f"pod {pod.name}: {pod.trouble}" for pod in pods if pod and pod.trouble]
-    if not troubled and not (pods and all(pod and pod.age > LATE_SECONDS for pod in pods)):
+    if not (said := describe_late_edits(seen)):
         return None
-    return Hold("BegunOtherwise", "; ".join((said, *troubled)))
+    pods = {ordinal: seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))}
+    troubled = [words for one, pod in pods.items() if (words := _trouble(seen, one, pod))]
+    if not troubled and not all(pod and pod.age > LATE_SECONDS for pod in pods.values()):
+        return None
+    return Hold("BegunOtherwise", "; ".join((said, *troubled)), soon=None in pods.values())
+
+
+def _trouble(seen: Observation, ordinal: int, pod: Pod | None) -> str:
+    """Why the pod does not run; empty if it may only have begun to."""
+    if pod is not None:
+        return f"pod {pod.name}: {pod.trouble}" if pod.trouble else ""
+    name = naming.pod(seen.cluster.name, ordinal)
+    late = seen.missing.get(name, 0.0) > PODLESS_SECONDS
+    return f"{name}: {roster.not_created(seen, ordinal)}" if late else ""
 
 
 def describe_late_edits(seen: Observation) -> str:
@@ -137,6 +153,8 @@ def describe_late_edits(seen: Observation) -> str:
     for name, one, other in links.differences(cluster):
         wanted, begun = links.describe(other), links.describe(one)
         said.append(f"spec.TLS asks for {wanted} for {name}, but they began with {begun}")
+    if words := claim_expansion.not_in_template(seen):
+        said.append(words)
     if kept := _kept_in_spite_of_an_edit(seen):
         said.append(
             f"other fields were edited, but pods {', '.join(kept)} keep what they began with: a "

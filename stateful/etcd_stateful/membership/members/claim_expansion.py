@@ -23,7 +23,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.quantity import is_less, parse_quantity, same_quantity
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ExpandClaim, Hold, Step, Wait
-from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.objects import Claim, Live
 
 ROOM: Final = 2
 """A volume needs room for this many times the database while a member receives a snapshot of it."""
@@ -100,6 +100,29 @@ def next_claim(seen: Observation) -> Step | None:
             reason = f"claim {claim.name} requests {less} again instead of {claim.requested}"
             return ExpandClaim.of(claim, less, reason, less=True)
     return None
+
+
+def not_in_template(seen: Observation) -> str:
+    """That claims are not made with the declared size, if some have yet to be made or to get a
+    volume: those cannot grow. Empty if none is left, or the template has that size."""
+    live = seen.stateful_set
+    if live is None or not seen.cluster.durable:
+        return ""
+    declared, made = seen.cluster.storage, _in_template(live)
+    claims = [seen.claim(ordinal) for ordinal in range(seen.replicas)]
+    left = [one for one in claims if one is None or one.phase == "Pending"]
+    if not (left and made) or same_quantity(made, declared):
+        return ""
+    return (
+        f"spec.pod.persistentVolumeClaimSpec asks for {declared}, but claims are made with {made}, "
+        "as the StatefulSet keeps what it began with, and one grows only once it has a volume"
+    )
+
+
+def _in_template(live: Live) -> str:
+    """The size of the claims that the StatefulSet controller makes; empty if it makes none."""
+    templates = live["spec"].get("volumeClaimTemplates") or ()
+    return next((str(one["spec"]["resources"]["requests"]["storage"]) for one in templates), "")
 
 
 def lacks_room(seen: Observation, claim: Claim | None) -> bool:

@@ -292,6 +292,9 @@ def not_created(seen: Observation, ordinal: int) -> str:
 
 def why_no_pod(seen: Observation, ordinal: int) -> str:
     """Why the StatefulSet controller does not create the pod, to follow a wait for it."""
+    claim = seen.claim(ordinal)
+    if claim is not None and claim.deleting:
+        return f"it waits for {to_be_gone(claim)}"
     events = f"the Events of StatefulSet {seen.cluster.name} say what keeps it"
     return name_taken(seen, ordinal) or events
 

@@ -370,9 +370,7 @@ class TestClaimsLeftBehind:
         world.stuck_claims.add(2)
         world.claims[2].deleting = True
 
-        assert drive(world) == Wait(
-            "pod c-2 to be created; the Events of StatefulSet c say what keeps it"
-        )
+        assert drive(world) == Wait(f"pod c-2 to be created; it waits for {claim_gone(2).reason}")
         assert world.serving() == {0, 1}
 
     def test_one_without_a_record_and_empty_is_used(self) -> None:

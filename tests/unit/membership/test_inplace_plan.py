@@ -16,7 +16,7 @@ from inplace_world import InPlaceWorld, chain, running
 from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
 from world_api import Volume
-from worlds import OLDER, UID, Data, body, drive, is_write, labels, until
+from worlds import OLDER, UID, Data, body, claim_gone, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.api.tls import Trust
@@ -671,7 +671,7 @@ class TestAtEveryStep:
 
         step = drive(world, idle=8, limit=MOST)
 
-        assert step == Wait("pod c-1 to be created; the Events of StatefulSet c say what keeps it")
+        assert step == Wait(f"pod c-1 to be created; it waits for {claim_gone(1).reason}")
         assert world.serving() == {0, 2}
         world.stuck_claims = set()
         assert drive(world, idle=8, limit=MOST) == Settled()

@@ -83,7 +83,7 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     if pod.deleting:
         return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:
-        return f"pod {name}: {pod.trouble}{version_first.advice(seen)}"
+        return f"pod {name}: {pod.trouble}{_if_tied(seen, pod)}{version_first.advice(seen)}"
     if pod.etcd_started and seen.etcd is None:
         return f"etcd in pod {name} to reach a quorum"
     if pod.in_start:
@@ -92,3 +92,17 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         return roster.awaited_name(seen, pod) or ticket
     why = f": {pod.unready}{version_first.advice(seen)}" if pod.unready else ""
     return f"pod {name} to become ready{why}"
+
+
+def _if_tied(seen: Observation, pod: Pod) -> str:
+    """What to do if the volume of a pod that is no member yet lies on a node without room: it was
+    made where the pod was placed first. The operator deletes no claim without a record (I6)."""
+    claim = seen.claim(pod.ordinal)
+    if seen.etcd is None or not pod.crowded_out or roster.member_at(seen, pod.ordinal):
+        return ""
+    if claim is None or claim.deleting or claim.phase != "Bound" or claim.record or claim.damage:
+        return ""
+    return (
+        f". No member has used claim {claim.name} yet: if its volume ties the pod to a node "
+        "without room, delete the claim, and the pod gets another"
+    )

@@ -8,6 +8,7 @@ import pytest
 from views import seat, with_claim, with_pod, without_status
 from worlds import World, claim_gone, drive, formed, is_write, labels, until
 
+from etcd_stateful.membership import awaited
 from etcd_stateful.membership.members import changes, grow
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -421,6 +422,42 @@ def test_the_operator_may_die_between_any_two_steps_of_a_resize(point: int) -> N
     assert drive(world) == Settled()
     added = [one for one in labels(world.history) if one.startswith("add")]
     assert added == ["add c-3", "add c-4"]
+
+
+class TestTiedToAFullNode:
+    """A volume lies where its pod was placed first. That pod may have given way since."""
+
+    def seen(self) -> Observation:
+        world = grown(3, 4)
+        world.stuck = {3}
+        drive(world, idle=3)
+        tied = {"crowded_out": True, "trouble": "cannot be scheduled"}
+        return with_pod(world.observe(), 3, **tied)
+
+    def test_nothing_said_that_the_claim_of_a_pod_that_is_no_member_yet_can_be_deleted(
+        self,
+    ) -> None:
+        assert decide(self.seen()) == Wait(
+            "pod c-3: cannot be scheduled. No member has used claim data-c-3 yet: if its volume "
+            "ties the pod to a node without room, delete the claim, and the pod gets another"
+        )
+
+    def test_a_claim_that_may_have_data_or_has_no_volume_is_not_to_be_deleted(self) -> None:
+        seen, bare = self.seen(), Wait("pod c-3: cannot be scheduled")
+        held = seen.claims[0].record
+
+        for claim in ({"record": held}, {"damage": "x"}, {"phase": "Pending"}, {"deleting": True}):
+            assert awaited.unserving_pod(with_claim(seen, 3, **claim)) == bare
+        assert awaited.unserving_pod(with_pod(seen, 3, crowded_out=False)) == bare
+        without = awaited.unserving_pod(replace(seen, etcd=None))
+        assert isinstance(without, Wait)
+        assert without.reason.endswith("; also pod c-3: cannot be scheduled")
+
+    def test_nor_is_that_of_a_member_whose_record_was_removed(self) -> None:
+        seen = with_claim(formed(3).observe(), 1, record=None)
+        crowded = {"ready": False, "crowded_out": True, "trouble": "no room"}
+
+        assert decide(with_pod(seen, 1, **crowded)) == Wait("pod c-1: no room")
 
 
 def test_there_are_never_two_learners() -> None:

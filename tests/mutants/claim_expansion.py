@@ -12,15 +12,21 @@ _LARGER = "membership/members/claim_expansion.py"
 MUTANTS: Final = [
     Mutant(
         _LARGER,
-        "        if not claim.fixed:\n            reason",
-        "        if True:\n            reason",
+        "        if not (claim.fixed or _is_put_off(seen, claim, declared)):",
+        "        if not _is_put_off(seen, claim, declared):",
         "a claim that cannot grow is asked to for ever",
     ),
     Mutant(
         _LARGER,
-        "        if not claim.fixed:\n            less",
-        "        if True:\n            less",
+        "        if not (claim.fixed or _is_put_off(seen, claim, less)):",
+        "        if not _is_put_off(seen, claim, less):",
         "a claim that may not ask for less is asked to for ever",
+    ),
+    Mutant(
+        _LARGER,
+        "off is not None and off.is_of(of_size(claim.uid, storage))",
+        "False",
+        "a webhook that refuses a larger claim stops everything else",
     ),
     Mutant(
         _LARGER,

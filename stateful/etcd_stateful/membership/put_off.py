@@ -25,6 +25,7 @@ from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteClaim,
     DeletePod,
+    ExpandClaim,
     IssueCertificate,
     PushTicket,
     RecordMember,
@@ -39,14 +40,16 @@ from etcd_stateful.observed.put_off import (
     CERTIFICATE,
     DELETION,
     POD_DELETION,
+    SIZE,
     PutOff,
     of_secret,
+    of_size,
     of_uid,
 )
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 _OfPod = RecordMember | DeleteClaim | DeletePod | CreateJob | PushTicket
-Postponable = ApplyChild | TouchStatefulSet | _OfPod | _OfSecret
+Postponable = ApplyChild | TouchStatefulSet | ExpandClaim | _OfPod | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
@@ -61,6 +64,7 @@ _KINDS: Final[Mapping[type[Step], str]] = {
     RecordMember: _RECORD,
     DeleteClaim: DELETION,
     DeletePod: POD_DELETION,
+    ExpandClaim: SIZE,
     CreateJob: _JOB,
 }
 """In `Observation.put_off`, in place of the kind that an ApplyChild names."""
@@ -83,6 +87,8 @@ def made_by(step: Postponable) -> Manifest:
         return {"metadata": {"uid": step.uid}, "record": step.record}
     if isinstance(step, _OfSecret):
         return of_secret(step.resource_version)
+    if isinstance(step, ExpandClaim):
+        return of_size(step.uid, step.storage)
     if isinstance(step, DeleteClaim | DeletePod):
         return of_uid(step.uid)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
@@ -91,8 +97,10 @@ def made_by(step: Postponable) -> Manifest:
 def may_wait(seen: Observation, step: Step) -> bool:
     """Whether members do not depend on this write, so that nothing has to wait if it fails."""
     match step:
-        case TouchStatefulSet() | PushTicket():
-            return True  # the controller retries by itself, later; a pod may wait for its ticket
+        case TouchStatefulSet() | PushTicket() | ExpandClaim():
+            # The controller retries by itself, later; a pod may wait for its ticket; members serve
+            # on the volumes that they have.
+            return True
         case RecordMember():
             return _is_before_ticket(seen, step) or _is_of_successor(seen, step.name)
         case DeleteClaim() | DeletePod():
@@ -125,7 +133,7 @@ def holds_up_template(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in _children(seen)]
-    kinds = {CERTIFICATE, DELETION, POD_DELETION, _TICKET, _RECORD}
+    kinds = {CERTIFICATE, DELETION, POD_DELETION, SIZE, _TICKET, _RECORD}
     kinds.update([_TOUCH] if seen.stalled else ())
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]

@@ -15,6 +15,9 @@ DELETION: Final = "the deletion of claim"
 POD_DELETION: Final = "the deletion of pod"
 """The same, with the pod's name."""
 
+SIZE: Final = "the storage request of claim"
+"""The same, with the claim's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
@@ -34,6 +37,11 @@ class PutOff:
 def of_uid(uid: str) -> dict[str, Any]:
     """What stands for the deletion of a claim or pod."""
     return {"metadata": {"uid": uid}}
+
+
+def of_size(uid: str, storage: str) -> dict[str, Any]:
+    """What stands for the storage request of a claim."""
+    return {"metadata": {"uid": uid}, "storage": storage}
 
 
 def of_secret(version: str) -> dict[str, Any]:

@@ -406,6 +406,58 @@ def _mirrored(stateful_set):
     return {**stateful_set, "spec": {**spec, "template": template}}
 
 
+class TestLargerVolumes:
+    """That a dry run is allowed does not say that the request is: some webhooks do not look at dry
+    runs, and others put the size back."""
+
+    WAYS = ("refused", "down", "undone")
+
+    def declare(self, bench, how):
+        for one in range(3):
+            claim = bench.kube.live(CLAIMS, f"data-a-{one}")
+            sized = claim["status"] | {"capacity": {"storage": "8Gi"}}
+            bench.kube.put(CLAIMS, claim | {"status": sized})
+        patch = bench.kube.merge_patch
+
+        async def with_webhook(resource, namespace, name, change, *, dry_run=False, **more):
+            if resource == CLAIMS and "spec" in change and not dry_run:
+                if how != "undone":
+                    raise DOWN if how == "down" else Rejected("a policy denies it", status=403)
+                change = {"metadata": change["metadata"]}
+            return await patch(resource, namespace, name, change, dry_run=dry_run, **more)
+
+        bench.kube.merge_patch = with_webhook
+        body = bench.body
+        larger = {"persistentVolumeClaimSpec": {"resources": {"requests": {"storage": "16Gi"}}}}
+        bench.kube.put(ETCD_CLUSTERS, {**body, "spec": {**body["spec"], "size": 4, "pod": larger}})
+        return patch
+
+    @pytest.mark.parametrize("how", WAYS)
+    async def test_nothing_else_was_done_any_more(self, settled, how):
+        self.declare(settled, how)
+
+        await live(settled, 60)
+
+        assert len(settled.etcd.listed) == 4
+        told = settled.condition("Progressing")["message"]
+        assert told.startswith("waiting for the volume of claim data-a-0 to grow")
+        for one in range(3):
+            assert f"claim data-a-{one} requests 16Gi instead of 8Gi" in told
+
+    @pytest.mark.parametrize("how", WAYS)
+    async def test_they_are_requested_once_that_is_allowed(self, settled, how):
+        patch = self.declare(settled, how)
+        await live(settled, 60)
+
+        settled.kube.merge_patch = patch
+        await live(settled, 2 * REJECTED_SECONDS)
+
+        for one in range(3):
+            claim = settled.kube.live(CLAIMS, f"data-a-{one}")
+            assert claim["spec"]["resources"]["requests"] == {"storage": "16Gi"}
+        assert "requests 16Gi" not in str(settled.status)
+
+
 class TestTicketThatIsRefused:
     """The volume of one pod cannot be written, so its `start` refuses the ticket each time."""
 

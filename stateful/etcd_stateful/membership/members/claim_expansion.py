@@ -24,6 +24,7 @@ from etcd_stateful.api.quantity import is_less, parse_quantity, same_quantity
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ExpandClaim, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim, Live
+from etcd_stateful.observed.put_off import SIZE, of_size
 
 ROOM: Final = 2
 """A volume needs room for this many times the database while a member receives a snapshot of it."""
@@ -91,15 +92,22 @@ def next_claim(seen: Observation) -> Step | None:
     """Changes the requested size of the next claim that needs it."""
     declared = seen.cluster.storage
     for claim in unrequested(seen):
-        if not claim.fixed:
+        if not (claim.fixed or _is_put_off(seen, claim, declared)):
             reason = f"claim {claim.name} requests {declared} instead of {claim.requested}"
             return ExpandClaim.of(claim, declared, reason)
     for claim in to_lower(seen):
-        if not claim.fixed:
-            less = lowered_size(seen, claim)
+        less = lowered_size(seen, claim)
+        if not (claim.fixed or _is_put_off(seen, claim, less)):
             reason = f"claim {claim.name} requests {less} again instead of {claim.requested}"
             return ExpandClaim.of(claim, less, reason, less=True)
     return None
+
+
+def _is_put_off(seen: Observation, claim: Claim, storage: str) -> bool:
+    """Whether the same request has just failed, or somebody undoes it each time: a dry run does not
+    tell that, as where a webhook leaves dry runs alone."""
+    off = seen.put_off.get((SIZE, claim.name))
+    return off is not None and off.is_of(of_size(claim.uid, storage))
 
 
 def not_in_template(seen: Observation) -> str:

@@ -99,8 +99,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "if claim.record and claim.record.claim_uid != claim.uid:",
-        "if False:",
+        "if claim.record is None or claim.own_record:",
+        "if True:",
         "a restored or cloned claim is served",
     ),
     Mutant(
@@ -145,6 +145,12 @@ MUTANTS: Final = [
         "    leftovers.damaged_claim,\n",
         "",
         "claims that were tampered with are not noticed",
+    ),
+    Mutant(
+        _PLANNER,
+        "    leftovers.damaged_leftover,\n",
+        "",
+        "nobody is told of a claim that was tampered with before the cluster grows to it",
     ),
     Mutant(
         _PLANNER,
@@ -245,8 +251,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "        if claim.deleting:\n            continue\n        if claim.damage:\n",
-        "        if claim.damage:\n",
+        "    if claim.deleting:\n        return None\n    if claim.damage:\n",
+        "    if claim.damage:\n",
         "a human deletes a damaged claim, and its pod runs on for ever",
     ),
     Mutant(

@@ -389,6 +389,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     authentication.why_not_applied,
     claim_expansion.not_expanded,
     children.being_deleted,
+    leftovers.damaged_leftover,
     leftovers.claim_in_the_way,
     leftovers.surplus_pods,
     space.running_backup,

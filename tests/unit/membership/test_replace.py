@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from views import seat, with_claim, with_members, with_pod, without_status
+from world_api import Volume
 from worlds import OLD, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
@@ -527,6 +529,27 @@ class TestADistrustedClaimThatAHumanDeletes:
         assert rest.reason == HELD[way]
         assert "data-c-2" in rest.message
         assert world.history == []
+
+
+@pytest.mark.parametrize("way", HELD, ids=lambda way: way.__name__)
+def test_a_distrusted_claim_that_no_pod_uses_kept_a_lost_member_from_being_replaced(
+    way: Callable[[World, int], None],
+) -> None:
+    """Such as that of a removed member, which somebody had made again for a look at its volume. It
+    is still told, once nothing else is left to do."""
+    world = formed(3)
+    notes = dict(world.claims[2].annotations)
+    world.claims[3] = Volume("made-again", 999, notes | {naming.CLAIM_UID: "made-again"})
+    way(world, 3)
+    world.empty(1)
+    world.history.clear()
+
+    rest = drive(world)
+
+    assert {"remove c-1", "add c-1"} <= set(labels(world.history))
+    assert world.serving() == {0, 1, 2}
+    assert rest.reason == HELD[way]
+    assert "data-c-3" in rest.message
 
 
 def test_a_damaged_claim_that_is_deleted_while_the_secret_is_lost_says_what_to_do() -> None:

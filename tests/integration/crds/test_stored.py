@@ -30,9 +30,16 @@ RESTORE = {"etcdCluster": {"name": "another"}, "backupStorageType": "S3", "s3": 
 UNSIZED = {"size": 3, "pod": {"persistentVolumeClaimSpec": {"storageClassName": "fast"}}}
 """Its claims were never created, but it is stored."""
 
+UNTYPED = {"etcdEndpoints": ["http://one:2379"], "s3": S3}
+"""With an interval, coreos's backup operator gave such an object a finalizer before it ended."""
+
+KINDS = ("EtcdCluster", "EtcdBackup", "EtcdRestore")
+
 OBJECTS = [
     *(pytest.param("EtcdCluster", name, {"size": 3}, id=name[:12]) for name in NAMES),
     pytest.param("EtcdRestore", "a", RESTORE, id="restore of another"),
+    pytest.param("EtcdRestore", "b", {"backupStorageType": "S3", "s3": S3}, id="restore of none"),
+    pytest.param("EtcdBackup", "untyped", UNTYPED, id="backup without a kind of store"),
     pytest.param("EtcdCluster", "unsized", UNSIZED, id="claims without a size"),
 ]
 
@@ -46,7 +53,7 @@ class Stored:
         self._group = group
 
     def serve(self, crds: dict[str, dict[str, Any]], *, rules: bool) -> None:
-        for kind in ("EtcdCluster", "EtcdRestore"):
+        for kind in KINDS:
             crd = copy.deepcopy(crds[kind])
             crd["spec"]["group"] = self._group
             crd["spec"]["names"].pop("shortNames", None)
@@ -85,8 +92,8 @@ class Stored:
         return name in [one["metadata"]["name"] for one in found]
 
     def forget(self) -> None:
-        for kind in ("etcdclusters", "etcdrestores"):
-            self._extensions.delete_custom_resource_definition(f"{kind}.{self._group}")
+        for kind in KINDS:
+            self._extensions.delete_custom_resource_definition(f"{kind.lower()}s.{self._group}")
 
     def _place(self, kind: str) -> tuple[str, str, str, str]:
         return self._group, VERSION, "default", f"{kind.lower()}s"

@@ -311,8 +311,8 @@ def _check_supported(version: Version, spec: Reader) -> None:
     if not is_supported(version):
         spec.problem(
             "version",
-            f"etcd {version} is not supported; supported versions are {supported_in_words()} "
-            "and newer patches of these",
+            f"etcd {version} is not supported; supported versions are {supported_in_words()}: set "
+            "one of these, or a newer patch of it",
         )
         raise RefusedCluster("UnsupportedVersion", tuple(spec.problems))
 

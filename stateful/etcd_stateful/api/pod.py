@@ -42,10 +42,14 @@ class PodPolicy:
 def options_in_environment(environment: tuple[Reader, ...]) -> dict[str, str]:
     """Variables of `etcdEnv` that set options of etcd (`ETCD_...`), as in coreos manifests."""
     options: dict[str, str] = {}
+    names: set[str] = set()
     for item in environment:
         name, value = item.text("name"), item.text("value")
         if not name:
             item.problem("name", "is missing")
+        elif name in names:
+            item.problem("name", f"{name[:60]} is set twice; remove one of the two")
+        names.add(name)
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
         if item.has("valueFrom"):

@@ -220,6 +220,8 @@ REFUSED = [
     Bad(pod(etcdEnv=[{"value": "b"}]), "spec.pod.etcdEnv[0].name", "is missing"),
     Bad(variable(5, "b"), "spec.pod.etcdEnv[0].name", TEXT),
     Bad(variable("A", 5), "spec.pod.etcdEnv[0].value", TEXT),
+    # Stored by the coreos operator. It was accepted, and its StatefulSet could never be applied.
+    Bad(pod(etcdEnv=[{"name": "A"}, {"name": "A"}]), "spec.pod.etcdEnv[1].name", "A is set twice"),
     Bad(variable("ETCD_MAX_TXN_OPS", 5), "spec.pod.etcdEnv[0].value", TEXT),
     Bad(
         pod(etcdEnv=[{"name": "ETCD_MAX_TXN_OPS", "valueFrom": {"fieldRef": {}}}]),

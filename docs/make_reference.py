@@ -21,9 +21,12 @@ VERBATIM = frozenset({"affinity", "tolerations", "securityContext", "resources",
 INTRODUCTION = """\
 # Reference
 
-Every field of the four kinds, as `kubectl explain etcd.spec --recursive` also shows it. Fields of
-the coreos operator keep their names; [which of them mean something else](migrate-from-coreos.md)
-is on a page of its own.
+Every field of the four kinds. Fields of Kubernetes' own types, such as affinity, are named, but not
+taken apart: `kubectl explain etcd.spec --recursive` shows those too. *Required* means within the
+field above: `auth.rootSecret` only if there is `auth`.
+
+Fields of the coreos operator keep their names; [which of them mean something
+else](migrate-from-coreos.md) is on a page of its own.
 """
 
 
@@ -44,21 +47,22 @@ def _kind(name: str) -> str:
     lines = [f"## {definition['spec']['names']['kind']}", "", _words(schema), ""]
     for part in ("spec", "status"):
         lines += [f"### {part}", "", "| field | type | meaning |", "|---|---|---|"]
-        lines += list(_rows(schema["properties"][part], ""))
+        lines += list(_rows(schema["properties"][part], "", says_required=part == "spec"))
         lines.append("")
     return "\n".join(lines)
 
 
-def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
+def _rows(schema: dict[str, Any], path: str, *, says_required: bool) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         inner = f"{path}{name}"
-        yield f"| `{inner}` | {_type(field)} | {_words(field)} |"
+        required = ", required" if says_required and name in schema.get("required", ()) else ""
+        yield f"| `{inner}` | {_type(field)}{required} | {_words(field)} |"
         if name in VERBATIM:
             continue
         if field.get("type") == "array":
-            yield from _rows(field["items"], f"{inner}[].")
+            yield from _rows(field["items"], f"{inner}[].", says_required=says_required)
         else:
-            yield from _rows(field, f"{inner}.")
+            yield from _rows(field, f"{inner}.", says_required=says_required)
 
 
 def _type(field: dict[str, Any]) -> str:
@@ -66,9 +70,11 @@ def _type(field: dict[str, Any]) -> str:
         return "quantity"
     kind = str(field.get("type", "any"))
     if kind == "array":
-        return f"list of {field['items'].get('type', 'any')}"
+        return f"list of {_type(field['items'])}"
     if kind == "object" and "additionalProperties" in field:
         return "map"
+    if choices := [f"`{one}`" for one in field.get("enum", ()) if one]:
+        return " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
     default = f", default `{field['default']}`" if "default" in field else ""
     return kind + default
 

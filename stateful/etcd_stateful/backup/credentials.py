@@ -35,6 +35,8 @@ _CLOUDS: Final = {
     "AzureChinaCloud": "blob.core.chinacloudapi.cn",
     "AzureUSGovernmentCloud": "blob.core.usgovcloudapi.net",
 }
+_AZURE_DOMAINS: Final = {name.lower(): domain for name, domain in _CLOUDS.items()}
+"""The coreos operator's client did not distinguish cases either."""
 
 
 class BadSecret(ValueError):
@@ -178,10 +180,10 @@ def _abs(store: Store, files: Mapping[str, str] | None) -> Access:
         if why := address_problem(cloud):
             raise BadSecret(f"key cloud {why}")
         config["endpoint"] = cloud.rstrip("/")
-    elif cloud not in _CLOUDS:
+    elif (domain := _AZURE_DOMAINS.get(cloud.lower())) is None:
         raise BadSecret(f"key cloud: {cloud[:40]!r} is none of {', '.join(filter(None, _CLOUDS))}")
-    elif _CLOUDS[cloud]:
-        config["endpoint"] = f"https://{account}.{_CLOUDS[cloud]}"
+    elif domain:
+        config["endpoint"] = f"https://{account}.{domain}"
     return Access(config)
 
 

@@ -305,6 +305,7 @@ class TestCredentials:
         assert access(store, files).config == {"account_name": "acc", "account_key": "a2V5"}
         china = access(store, files | {"cloud": "AzureChinaCloud"}).config
         assert china["endpoint"] == "https://acc.blob.core.chinacloudapi.cn"
+        assert access(store, files | {"cloud": "AZURECHINACLOUD"}).config == china  # as with coreos
         with pytest.raises(BadSecret, match="key cloud"):
             access(store, files | {"cloud": "Sky"})
         with pytest.raises(BadSecret, match="key storage-key"):

@@ -21,6 +21,12 @@ from etcd_stateful.backup.schedules import Due
 MOST_COUNTED: Final = 1000
 """A larger number of moments is counted as this many."""
 
+_WRONG: Final = (
+    "a range must go upwards, as 5-7 does and fri-sun does not, and one of the months must have "
+    "such a day"
+)
+"""What may be wrong with an expression that the CRD admits."""
+
 _FIRST_WINDOW: Final = 3600
 
 
@@ -34,7 +40,7 @@ class Calendar:
         try:
             parsed = CronSim(cron, datetime(2000, 1, 1, tzinfo=self._zone))
         except CronSimError as error:
-            words = f"{str(error).lower()} in {cron[:60]!r}; write it as '0 3 * * *'"
+            words = f"{str(error).lower()} in {cron[:60]!r}: {_WRONG}"
             raise RefusedSchedule((Problem("spec.schedule", words),)) from None
         self._minutes = sorted(parsed.minutes)
         if next(parsed, None) is None:

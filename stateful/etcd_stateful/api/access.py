@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final
 
 from etcd_stateful.api.reading import Reader
@@ -102,12 +102,15 @@ def _block(reader: Reader) -> dict[str, Any]:
 
 def _network(reader: Reader, key: str, text: str) -> Network | None:
     try:
-        found = ip_network(text) if "/" in text else None
+        meant = ip_network(text, strict=False) if "/" in text else None
     except ValueError:
-        found = None
-    if found is None or not _is_written_plainly(found, text):
+        meant = None
+    if meant is None or not _is_written_plainly(meant, text):
         reader.problem(key, f"must be a network like 10.0.0.0/8, found {text[:60]!r}")
-    return found
+    elif meant.network_address != ip_address(text.partition("/")[0]):
+        words = f"must be the first address of a network, found {text[:60]!r}: write {meant}"
+        reader.problem(key, words)
+    return meant
 
 
 def _is_written_plainly(found: Network, text: str) -> bool:

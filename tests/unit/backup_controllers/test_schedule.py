@@ -762,7 +762,8 @@ async def test_a_deletion_that_failed_counted_as_done_while_it_was_tried_again(
     ("changes", "words"),
     [
         ({"schedule": "61 * * * *"}, "spec.schedule: bad minute"),
-        ({"schedule": "0 0 31 2 *"}, "spec.schedule: bad day"),
+        ({"schedule": "0 0 31 2 *"}, "in '0 0 31 2 *': a range must go upwards"),
+        ({"schedule": "0 3 * * fri-sun"}, "spec.schedule: bad day-of-week in '0 3 * * fri-sun'"),
         ({"timeZone": "Europe/Nowhere"}, "spec.timeZone: there is no time zone"),
         ({"template": {"storageType": "S3", "s3": {"path": "b/../c"}}}, "spec.template.s3.path"),
     ],

@@ -130,7 +130,7 @@ class TestInvalidPeers:
             ({"podSelector": {"matchExpressions": {}}}, ".matchExpressions", "must be a list"),
             (NET | WEB, "[0].ipBlock", "a separate peer"),
             ({"ipBlock": {"cidr": "192.0.2.1"}}, "[0].ipBlock.cidr", "10.0.0.0/8"),
-            ({"ipBlock": {"cidr": "192.0.2.1/24"}}, "[0].ipBlock.cidr", "10.0.0.0/8"),
+            ({"ipBlock": {"cidr": "192.0.2.1/24"}}, "[0].ipBlock.cidr", "write 192.0.2.0/24"),
             ({"ipBlock": {"cidr": "192.0.2.0/024"}}, "[0].ipBlock.cidr", "found '192.0.2.0/024'"),
             ({"ipBlock": {"cidr": "::ffff:192.0.2.0/120"}}, "[0].ipBlock.cidr", "10.0.0.0/8"),
             ({"ipBlock": {"cidr": "::/0", "except": ["::ffff:0:0/96"]}}, ".except", "10.0.0.0/8"),

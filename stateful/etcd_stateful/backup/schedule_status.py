@@ -36,10 +36,7 @@ Written = Callable[[float], str]
 
 def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
     """The status for a spec that is not accepted."""
-    said = [
-        ("Accepted", "False", "InvalidSpec", problem),
-        ("Scheduled", "False", "InvalidSpec", "the spec is not accepted"),
-    ]
+    said = [(kind, "False", "InvalidSpec", problem) for kind in ("Accepted", "Scheduled")]
     return status.of_schedule(body, status.kept(body, _KEPT), said, now)
 
 

@@ -175,6 +175,17 @@ def test_the_crds_have_their_subresources_columns_and_short_names(crds: CRDS) ->
     assert {"Schedule", "State", "Last", "Success", "Missed", "LastRun", "Message"} <= schedule
 
 
+@pytest.mark.parametrize("kind", ["EtcdBackup", "EtcdBackupSchedule", "EtcdRestore"])
+def test_the_table_said_in_a_word_that_nothing_is_done_and_nowhere_why(
+    crds: CRDS, kind: str
+) -> None:
+    """Of a schedule whose spec is not accepted: `InvalidSpec`, and an empty message."""
+    (version,) = crds[kind]["spec"]["versions"]
+    columns = {one["name"]: one["jsonPath"] for one in version["additionalPrinterColumns"]}
+
+    assert columns["State"].removesuffix("reason") + "message" in columns.values()
+
+
 def test_the_chart_has_a_copy_of_the_crds() -> None:
     source = {path.name: path.read_bytes() for path in (ROOT / "crds").glob("*.yaml")}
     copy = {path.name: path.read_bytes() for path in CHART_COPY.glob("*.yaml")}

@@ -777,6 +777,7 @@ async def test_an_invalid_spec_is_reported_with_its_field_and_creates_nothing(
 
     assert words in world.condition("Accepted")["message"]
     assert world.condition("Accepted")["status"] == "False"
+    assert words in world.condition("Scheduled")["message"]  # the table has no other
     assert world.backups() == []
 
 

@@ -51,7 +51,7 @@ def due_run(
         # this, no backup would be made until that time, and nothing would say so.
         ahead = due - now > backup.policy.interval + CLOCKS_DIFFER
         return Run(str(int(due)), now if ahead else due)
-    run = Run(single_run(backup.generation), created)
+    run = Run(single_run(backup.generation), min(created, now))  # A clock may be behind.
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
     # Before a schedule deletes a finished backup, it edits the spec: that is no request for another

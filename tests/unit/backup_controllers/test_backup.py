@@ -254,6 +254,19 @@ async def test_a_backup_counted_as_ready_between_the_note_of_its_job_and_the_nex
     assert world.status == before, "the next pass has nothing new to say"
 
 
+async def test_a_backup_counted_as_ready_and_waited_while_the_operators_clock_was_behind(
+    world: World,
+) -> None:
+    """By that clock it had not been created yet, so it was taken for one that waits for the end of
+    its first interval."""
+    world.clock.now -= HOUR
+
+    assert await world.backups.reconcile(KEY) == 0.0
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert world.condition("Ready")["status"] == "Unknown"
+
+
 async def test_progress_is_shown_while_it_runs(world: World) -> None:
     await world.settle()
     world.run_pod()

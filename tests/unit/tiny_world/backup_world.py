@@ -33,7 +33,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Owner, Store
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.backup import in_use, names
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
@@ -321,6 +321,8 @@ class BackupWorld:
                 assert (location, sha256) in self.proven, "never proven"
         elif told.get("verified"):
             assert told["verified"] == before["verified"]
+        if "backupPolicy" not in body["spec"] and stored_conditions.is_true(told, "Ready"):
+            assert told.get("succeeded") is True, "a backup is ready that was never made"
 
     def _check_deletion(self, order: Order, key: str) -> None:
         base = key.removesuffix(names.MANIFEST)

@@ -20,6 +20,11 @@ class Run:
     due: float
     """Seconds since 1970."""
 
+    @property
+    def of_a_generation(self) -> bool:
+        """Whether it is of a backup without an interval, for which `plan.single_run` names it."""
+        return self.id.startswith("g")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -64,6 +64,10 @@ def render(
         now: RFC 3339.
     """
     status = kept(body, _KEPT)
+    if run and run.of_a_generation:
+        # Of the run before an edit: who waits for `succeeded` would take it for that of this one.
+        for key in ("succeeded", "reason", "Reason"):
+            status.pop(key, None)
     if job:
         status["job"] = job
     if run and said.over:

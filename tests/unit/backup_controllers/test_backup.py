@@ -387,6 +387,27 @@ async def test_a_pod_without_memory_was_reported_as_a_limit_of_attempts(world: W
     assert world.status["reason"].startswith("spec.pod.resources: container backup needs more")
 
 
+async def test_kubectl_took_the_failure_before_an_edit_for_the_end_of_the_run_after_it(
+    world: World,
+) -> None:
+    """`kubectl wait --for=jsonpath={.status.succeeded}` ended at once, and a script read false. The
+    edit was what the message had asked for, and the backup was then made."""
+    await world.settle()
+    world.run_pod(message=outcome.serialise(Failure("TimedOut", "set it higher")), code=3)
+    world.end_job("Failed")
+    await world.settle()
+    assert world.status["succeeded"] is False
+    world.declare(generation=2)
+    await world.settle()
+
+    assert world.condition()["reason"] == "Starting"
+    assert {"succeeded", "reason", "Reason"}.isdisjoint(world.status)
+    world.run_pod(name="p2", message=outcome.serialise(STORED))
+    world.end_job()
+    await world.settle()
+    assert world.status["succeeded"] is True
+
+
 @pytest.mark.parametrize("edited", [False, True])
 async def test_a_file_that_was_not_read_back_in_time_stayed_when_its_schedule_deleted_its_object(
     world: World, edited: bool

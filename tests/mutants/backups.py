@@ -185,6 +185,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
+        "taken = self._left = _Taken(",
+        "taken = _Taken(",
+        "what is stored when the time is over stays in the store, and no status names it",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
         'own if old.owner_uid == own else ""',
         "own",
         "what another object has stored is deleted by who was about to take its place",
@@ -972,7 +978,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "        await self._prune(self._left)\n",
+        "        await self._prune(self._left.key)\n",
         "",
         "files that could not be read back fill the store",
     ),

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 """How long an upload has to abort cleanly, so that the store keeps no parts of it."""
 
+MARK_SECONDS = 5.0
+"""How long the store has to take a mark on what a failed backup leaves there."""
+
 LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
 
@@ -79,8 +82,8 @@ class Backup:
         self._wall_clock = wall_clock
         self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
-        self._left = ""
-        """Key of a file of this object that is stored and does not count yet."""
+        self._left: _Taken | None = None
+        """What is stored and does not count yet."""
 
     def stop(self, failure: Failure) -> None:
         """Ends the backup early, with this failure unless the backup is stored by then."""
@@ -114,10 +117,18 @@ class Backup:
     async def _failed(self, failure: Failure) -> Failure:
         """The failure, with what it leaves in the store. Old files are deleted then, too: if each
         run failed like this, these would fill the store."""
-        if not self._left:
+        with contextlib.suppress(Failed, TimeoutError):
+            async with asyncio.timeout(MARK_SECONDS):
+                await self._mark_what_is_left()
+        if self._left is None:
             return failure
-        await self._prune(self._left)
-        return replace(failure, left=self._order.store.location(self._left))
+        await self._prune(self._left.key)
+        return replace(failure, left=self._order.store.location(self._left.key))
+
+    async def _mark_what_is_left(self) -> None:
+        """Marks a file that has no manifest yet, or nobody would know whose it is."""
+        if self._left and await owner_of(self._sink, self._left.key) != self._order.owner_uid:
+            await self._mark_as_own(self._left)
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
         """Deletes old backups and lists other files, if there is time: the backup is stored, so
@@ -213,7 +224,6 @@ class Backup:
         undecided manifest names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             await self._mark_as_own(taken)
-            self._left = taken.key
             await self._verify(taken)
         await self._compare(taken)
         return self._stored(taken.key, await self._describe(taken))
@@ -266,9 +276,10 @@ class Backup:
             await self._withdraw(key, to_hex(answer.cluster_id))
 
         await self._sink.write(key, pieces())
-        if measured:
-            measured = await source.measure_again(member, measured)
-        return _Taken(member, key, checked.size, sha256, checked.tail, measured)
+        taken = self._left = _Taken(member, key, checked.size, sha256, checked.tail, measured)
+        if measured is None:
+            return taken
+        return replace(taken, measured=await source.measure_again(member, measured))
 
     async def _withdraw(self, key: str, cluster_id: str) -> None:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
@@ -363,7 +374,7 @@ class Backup:
             same = await self._sink.ends(taken.key, taken.size, taken.tail)
         if same:
             return
-        self._left = ""
+        self._left = None
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
             await self._mark(taken.key)  # Otherwise that file would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
@@ -379,9 +390,8 @@ class Backup:
         except StoreFailed as error:
             self._notes.append(f"old backups are still there: {error.failure.message}")
         except TimeoutError:
-            self._notes.append(
-                "old backups are still there: the store takes a long time to delete them"
-            )
+            words = "the store takes a long time to delete them"
+            self._notes.append(f"old backups are still there: {words}")
 
 
 def _as_failure(error: Unusable | Damaged, member: Member) -> Failure:

@@ -11,19 +11,23 @@ from typing import Any
 
 import pytest
 
+from etcd_operator.backup import process
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.source import Member
 from etcd_operator.backup.stored_manifest import AT_ONCE
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed
 from unit.backup.killed_deletions import killed_after_one_deletion
 from unit.backup.reading_at_once import count_reads
+from unit.backup.test_spared import Etcd
 
 STORE = Store("Volume", "claim", "etcd")
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE, verify=True)
@@ -55,7 +59,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-class Member:
+class Taken:
     """A member whose snapshot was already taken."""
 
     answer = type("Answer", (), {"cluster_id": 10, "revision": 5, "version": "3.7.3"})
@@ -72,7 +76,7 @@ async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
 
     await folder.sink.write(key, pieces())
     sha256 = hashlib.sha256(data).hexdigest()
-    fields = {"member": Member, "key": key, "size": len(data), "sha256": sha256, "measured": None}
+    fields = {"member": Taken, "key": key, "size": len(data), "sha256": sha256, "measured": None}
     return type("Taken", (), fields | {"tail": data[-32:]})
 
 
@@ -115,6 +119,48 @@ async def test_a_backup_that_was_killed_while_it_was_read_back_was_left_behind(
 
     assert await folder.remove() == Removed(1)
     assert not folder.files()
+
+
+class Hashing(Etcd):
+    """A member that reads its keys from a slow disk, once more after the snapshot."""
+
+    async def measured(self, member: Member) -> tuple[Member, Measured]:
+        return member, Measured(1, ())
+
+    async def measure_again(self, *_: object) -> Measured:
+        self.late()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def late(self) -> None:
+        """Called when the time is over."""
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["its own", "another object's by then"])
+async def test_a_backup_whose_time_was_over_at_the_last_hash_was_left_behind(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Each night a schedule with `verify: Restore` left a whole file without a manifest. No status
+    named it, and neither retention nor deletionPolicy deleted it."""
+    monkeypatch.setattr(process, "Source", Hashing)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.01)
+    order = replace(ORDER, verify=False, measure=True)
+    backup = Backup(order, folder.sink, Meter())
+
+    def late(_: Any) -> None:
+        backup.stop(replace(STOPPED, reason="TimedOut", final=True))
+        if shared:
+            folder.put("etcd", "uid-other")
+            (folder.root / "etcd").write_bytes(b"theirs")
+
+    monkeypatch.setattr(Hashing, "late", late)
+    said = await backup.run()
+
+    assert isinstance(said, Failure)
+    assert said.reason == "TimedOut"
+    assert said.left == ("" if shared else STORE.location("etcd"))
+    assert await folder.remove() == Removed(0 if shared else 1)
+    assert bool(folder.files()) == shared
 
 
 async def test_a_stopped_backup_of_an_interval_is_deleted_with_the_object(folder: Folder) -> None:

@@ -82,7 +82,8 @@ class Sink:
     async def check(self) -> None:
         """Raises StoreFailed if the store cannot be reached; gives up early.
 
-        Write-only credentials may not list, which is no reason not to write.
+        Write-only credentials may not list, which is no reason not to write. Nor is a file of
+        others that no list can show.
         """
         try:
             first = self._clients.for_first_look()
@@ -90,7 +91,7 @@ class Sink:
             await self._answered(anext(aiter(pages), None))
         except Errors as error:
             failed = store_failed(self._store, error)
-            if not failed.forbidden:
+            if not (failed.forbidden or trouble.is_unlisted(str(error))):
                 raise failed from error
 
     async def write(self, key: str, pieces: AsyncGenerator[bytes, None]) -> None:

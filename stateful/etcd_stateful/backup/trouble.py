@@ -72,7 +72,7 @@ def store_failure(store: Store, raw: str) -> Failure:
     words, code, statuses = first_line(raw), _code_of(raw), set(_STATUS.findall(raw))
     if untrusted := _untrusted(store, raw):
         reason, told = "StoreUnreachable", untrusted
-    elif _UNLISTED in raw:
+    elif is_unlisted(raw):
         told = f"{store.path_field}: the folder has a file of another tool that the store's client "
         told += f"cannot list: rename it, or give the backups a folder of their own ({words})"
     elif code in _NO_BUCKET or (not code and "404" in statuses):
@@ -116,6 +116,11 @@ def is_forbidden(raw: str) -> bool:
     return code in ("AccessDenied", "AuthorizationPermissionMismatch", "forbidden") or (
         not code and "403" in _STATUS.findall(raw)
     )
+
+
+def is_unlisted(raw: str) -> bool:
+    """Whether the store has answered, but with a key that its client cannot list."""
+    return _UNLISTED in raw
 
 
 def _code_of(raw: str) -> str:

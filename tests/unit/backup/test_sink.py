@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +43,11 @@ def _reply(status: bytes, text: bytes) -> bytes:
 
 
 NOTHING_LISTED = _reply(b"200 OK", b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
+UNLISTED = _reply(
+    b"200 OK",
+    b"<ListBucketResult><Name>bucket</Name><Contents><Key>folder//x</Key><Size>1</Size>"
+    b"<LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>",
+)
 NO_BUCKET = _reply(b"404 Not Found", b"<Error><Code>NoSuchBucket</Code></Error>")
 
 
@@ -346,6 +352,17 @@ async def test_a_slow_store_passes_the_first_look(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(clients, "FIRST_LOOK_SECONDS", 1.0)
     async with answering(lambda _: NOTHING_LISTED, after=0.4) as store:
         await opened(store).check()
+
+
+async def test_a_file_of_others_that_no_list_can_show_kept_backups_from_being_made() -> None:
+    """Of those at an interval whose path ends in a slash, each failed, although nothing has to be
+    listed to make one."""
+    async with answering(lambda _: UNLISTED) as store:
+        sink = opened(replace(store, key="folder/"))
+        with pytest.raises(StoreFailed, match="a file of another tool"):
+            await sink.names("folder/")
+
+        await sink.check()
 
 
 async def test_a_restore_from_a_bucket_that_does_not_exist_said_that_the_file_is_missing(

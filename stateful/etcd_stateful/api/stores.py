@@ -22,6 +22,8 @@ LONGEST_KEY: Final = 900
 MANIFEST: Final = ".manifest.json"
 """What the name of a backup's manifest adds to that of the backup."""
 
+_LONGEST_STAMP: Final = len("_v1234567890123456789_2026-01-01-00:00:00")
+
 _LONGEST_NAME: Final = 255
 """Bytes of a file name on any Linux file system."""
 _APPENDED_TO_ONE: Final = len("_01234567_0123.unfinished#1")
@@ -194,17 +196,22 @@ def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
         bucket, _, key = path.partition("/")
         if not _BUCKET.fullmatch(bucket):
             inner.problem("path", f"must be <bucket>/<key>, found {path[:60]!r}")
-    if why := key_problem(key.removesuffix("/") if stamped else key):
+    longest = LONGEST_KEY - (_LONGEST_STAMP if stamped else 0)
+    if why := key_problem(key.removesuffix("/") if stamped else key, longest):
         inner.problem("path", f"{why}, found {path[:60]!r}")
     return bucket, key
 
 
-def key_problem(key: str) -> str:
-    """What is wrong with a key; empty if it is good."""
+def key_problem(key: str, longest: int = LONGEST_KEY) -> str:
+    """What is wrong with a key; empty if it is good.
+
+    Args:
+        longest: how many bytes it may have.
+    """
     if not key:
         return "names no key: write it after the bucket and a slash"
-    if len(key.encode()) > LONGEST_KEY:
-        return f"has a key of more than {LONGEST_KEY} bytes"
+    if len(key.encode()) > longest:
+        return f"has a key of more than {longest} bytes"
     if not key.isprintable():
         return "has a control character"
     if any(part in ("", ".", "..") for part in key.split("/")):

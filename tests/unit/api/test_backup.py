@@ -12,6 +12,7 @@ import yaml
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.api.backup import RefusedBackup, parse_backup, split_endpoint
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
+from etcd_stateful.backup import names
 from etcd_stateful.backup.names import manifest_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -82,6 +83,20 @@ def test_a_folder_is_a_path_where_a_name_is_appended() -> None:
     backup = parse_backup(body(s3=place, backupPolicy={"backupIntervalInSecond": 60}))
 
     assert backup.store.key == "daily/"
+
+
+def test_what_an_interval_had_stored_under_a_long_path_was_never_found_again() -> None:
+    """With revision and time its key was longer than a key may be: a restore by name refused it,
+    and so did the deletion, again and again."""
+    longest = 859
+    every = {"backupPolicy": {"backupIntervalInSecond": 60}}
+    told = refusal(s3={"path": "mybucket/" + "a" * (longest + 1), "awsSecret": "aws"}, **every)
+    assert f"spec.s3.path: has a key of more than {longest} bytes" in told
+
+    place = {"path": "mybucket/" + "a" * longest, "awsSecret": "aws"}
+    store = parse_backup(body(s3=place, **every)).store
+    key = names.stamped(store.key, 10**19 - 1, "2026-01-31-23:59:59")
+    assert store.key_at(store.location(key)) == key
 
 
 @pytest.mark.parametrize("path", ["../etc/passwd", "/abs", "a/../b", "a//b", ""])

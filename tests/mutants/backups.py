@@ -251,7 +251,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",
-        "if order.store.key in order.spare and not own:",
+        "if order.store.key in order.spare and not _is_of_this_run(order, found):",
         "if False:",
         "what a restore is about to read is replaced by a backup from after the damage",
     ),

@@ -42,10 +42,17 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
     if order.stamped:
         return None
     found = await _found(order, sink, cluster_id)
-    own = found is not None and found.owner_uid == order.owner_uid
-    if order.store.key in order.spare and not own:
+    if order.store.key in order.spare and not _is_of_this_run(order, found):
         await _spare_what_is_read(order, sink)
     return found
+
+
+def _is_of_this_run(order: Order, found: Manifest | Undecided | None) -> bool:
+    """Whether an earlier try of this very run has stored it; an undecided manifest tells only of
+    which object it is."""
+    if isinstance(found, Manifest) and found.run != order.run:
+        return False
+    return found is not None and found.owner_uid == order.owner_uid
 
 
 async def _found(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undecided | None:

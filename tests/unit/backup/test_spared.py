@@ -88,9 +88,10 @@ def put(root: Path, beside: bytes | None) -> None:
         (root / names.manifest_of(KEY)).write_bytes(beside)
 
 
-def of(cluster_id: str, uid: str) -> bytes:
+def of(cluster_id: str, uid: str, run: str = "") -> bytes:
     size, made = len(OF_BEFORE), "2026-01-01T00:00:00Z"
-    return manifest.serialise(Manifest(cluster_id, 5, "3.7.3", size, "ff", made, "ns/b", uid))
+    told = Manifest(cluster_id, 5, "3.7.3", size, "ff", made, "ns/b", uid, run=run)
+    return manifest.serialise(told)
 
 
 async def backed_up(root: Path, **changes: Any) -> Stored | Failure:
@@ -246,6 +247,20 @@ async def test_a_backup_that_a_restore_waits_for_is_made(root: Path, there: bool
         put(root, of(OURS, "uid-b"))
 
     assert isinstance(await backed_up(root, spare=(KEY,)), Stored)
+
+
+async def test_the_file_that_a_restore_was_reading_was_replaced_after_an_edit_of_its_own_object(
+    root: Path,
+) -> None:
+    """It had failed its trial, whose message asks for a higher timeout. It was restored all the
+    same, as the last one from before the damage."""
+    put(root, of(OURS, "uid-b", run="g1"))
+
+    said = await backed_up(root, spare=(KEY,), run="g2")
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert (root / KEY).read_bytes() == OF_BEFORE
 
 
 async def test_an_attempt_that_died_kept_the_next_one_from_the_path_that_a_restore_waits_for(

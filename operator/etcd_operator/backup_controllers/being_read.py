@@ -6,29 +6,45 @@ from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
+    SECRETS,
     Json,
     Kubernetes,
     Resource,
 )
 from etcd_operator.kube.store import Store
+from etcd_operator.objects import reading
 from etcd_stateful.backup import in_use
 
 
 def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
     """Names of EtcdBackups and locations, as far as the watches have told."""
+    return in_use.read_from(
+        _every(store, ETCD_RESTORES, namespace), _every(store, ETCD_CLUSTERS, namespace)
+    )
 
-    def every(kind: Resource) -> list[Json]:
-        keys = (key for key in store.keys(kind) if key[0] == namespace)
-        return [one for key in keys if (one := store.get(kind, *key))]
 
-    return in_use.read_from(every(ETCD_RESTORES), every(ETCD_CLUSTERS))
+def _every(store: Store, kind: Resource, namespace: str) -> list[Json]:
+    keys = (key for key in store.keys(kind) if key[0] == namespace)
+    return [one for key in keys if (one := store.get(kind, *key))]
 
 
 def locations_read(store: Store, namespace: str) -> frozenset[str]:
-    """The same as locations: of an EtcdBackup that is named, where it has stored last."""
+    """The same as locations: of an EtcdBackup that is named, where it has stored last, and where it
+    had stored last when a restore under way has looked that up."""
     read = known_to_be_read(store, namespace)
     named = (store.get(ETCD_BACKUPS, namespace, one) for one in read)
-    return read | {last_location(one) for one in named if one}
+    return read | {last_location(one) for one in named if one} | _looked_up(store, namespace)
+
+
+def _looked_up(store: Store, namespace: str) -> set[str]:
+    """Locations on the records of restores that are under way."""
+    found = set()
+    for raw in _every(store, SECRETS, namespace):
+        if (record := reading.secret(raw).bootstrap) is None:
+            continue
+        places = (record.chosen if record.restoring else None, record.successor)
+        found |= {one.store.location(one.store.key) for one in places if one}
+    return found
 
 
 def last_location(backup: Json) -> str:

@@ -21,6 +21,7 @@ from etcd_operator.kube.api import (
     JOBS,
     PODS,
     REJECTED_SECONDS,
+    SECRETS,
     SERVICES,
     STATEFUL_SETS,
     Json,
@@ -33,14 +34,19 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.clocks import LONGEST_WAIT
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import DAY, HOUR
+from etcd_stateful.backup.reference import Chosen
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.successor import successor
 from unit.backup_controllers.outages import end_in_a_bug, fail_until_reported
+from unit.backup_controllers.test_restore import secret_with
 
 KEY = ("default", "b")
 SPEC: Json = {
@@ -1509,6 +1515,35 @@ class TestAtAnInterval:
         pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
         told = order.parse(pod["containers"][0]["env"][0]["value"])
         assert told.spare == ("etcd.backup_v7_2026-01-01-00:00:00",)
+
+    @pytest.mark.parametrize("in_place", [False, True])
+    async def test_what_a_restore_had_looked_up_was_deleted_after_some_more_backups(
+        self, in_place: bool
+    ) -> None:
+        """It names the EtcdBackup, which has stored others since. The restore said that its file is
+        not there, and went on looking for that one."""
+        world = await self.start()
+        read = Place("S3", "mybucket", "etcd.backup_v7_2026-01-01-00:00:00", "aws")
+        cluster = replace(parse_cluster(cluster_body()), namespace="default")
+        first = records.first_attempt(cluster.uid, {"c-0": "https://c-0:2380"}, "3.7.3")
+        new = records.restoring(first, size=3, chosen=Chosen("b", read))
+        taking = successor(
+            cluster_uid=cluster.uid,
+            restore="uid-r",
+            epoch=2,
+            first=("c-3", "https://c-3:2380"),
+            bump=1,
+            store=read,
+            backup="b",
+        )
+        record = replace(records.latch(first), successor=taking) if in_place else new
+        world.kube.put(SECRETS, secret_with(cluster, record))
+        world.clock.now += 3600
+        await world.settle()
+
+        pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.spare == (read.key,)
 
     async def test_many_missed_runs_are_replaced_by_one(self) -> None:
         """After the operator was away for a day, twenty-four backups at once would not help."""

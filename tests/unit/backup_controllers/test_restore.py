@@ -23,7 +23,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming
-from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Described, Failure
@@ -392,6 +392,13 @@ async def test_a_recorded_spec_that_is_no_longer_accepted_was_waited_for_without
     assert world.condition()["status"] == "False"
 
 
+def secret_with(cluster: EtcdCluster, record: Bootstrap) -> Json:
+    secret = start_secret(cluster, record, base64.b64encode(bytes(32)).decode())
+    text = secret.pop("stringData")[BOOTSTRAP]
+    secret["data"][BOOTSTRAP] = base64.b64encode(text.encode()).decode()
+    return secret
+
+
 async def begins_by(world: World, record: Bootstrap, **edits: Any) -> None:
     """The cluster is created from the manifest, edited, begins with this record, and serves."""
     await world.settle()
@@ -401,10 +408,7 @@ async def begins_by(world: World, record: Bootstrap, **edits: Any) -> None:
     world.kube.put(ETCD_CLUSTERS, body | {"spec": body["spec"] | edits})
     cluster = parse_cluster(body)
     own = replace(record, cluster_uid=cluster.uid)
-    secret = start_secret(cluster, own, base64.b64encode(bytes(32)).decode())
-    text = secret.pop("stringData")[BOOTSTRAP]
-    secret["data"][BOOTSTRAP] = base64.b64encode(text.encode()).decode()
-    world.kube.put(SECRETS, secret)
+    world.kube.put(SECRETS, secret_with(cluster, own))
     world.serve()
     await world.settle()
 

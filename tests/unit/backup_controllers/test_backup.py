@@ -1581,6 +1581,22 @@ class TestAtAnInterval:
 
         assert 11 <= count <= 14
 
+    async def test_after_a_clock_that_was_ahead_a_run_was_taken_for_the_next_one_too(self) -> None:
+        """Set back, the clock said the second from which that run had been due. So the next one had
+        the same time and the same Job, which was over, and no pass followed."""
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.clock.now -= 3600
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        await world.settle()
+
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+        world.clock.now += 3601
+        await world.settle()
+        assert len(world.jobs()) == 2
+
     @pytest.mark.parametrize("ahead", [7200, 365 * 86400])
     async def test_a_clock_that_was_ahead_at_one_backup_put_off_all_later_ones(
         self, ahead: int

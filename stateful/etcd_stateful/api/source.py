@@ -20,6 +20,11 @@ class BackupRef:
 Source = Store | BackupRef
 
 
+def named_in(source: Source) -> str:
+    """The name of the EtcdBackup, or the location in a store."""
+    return source.name if isinstance(source, BackupRef) else source.location(source.key)
+
+
 def backup_in(source: Source) -> str:
     """Name of the EtcdBackup; empty if the source is a store."""
     return source.name if isinstance(source, BackupRef) else ""

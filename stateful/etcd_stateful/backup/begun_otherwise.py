@@ -7,7 +7,7 @@ Either may have been edited since.
 from __future__ import annotations
 
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.api.source import BackupRef, Source
+from etcd_stateful.api.source import BackupRef, Source, named_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import NotRestorable, resolved
 
@@ -42,6 +42,23 @@ def from_another(
         f"{_in_words(asked)}: one of the two objects was edited after it was created. As long as "
         "it has not formed, edit its spec.bootstrap.restore; after that, name its ID in "
         "spec.replace.clusterID here to replace its data"
+    )
+
+
+def in_place(restore: EtcdRestore, cluster_id: str, source: str) -> str:
+    """What to say of a cluster that has been replaced with another backup; empty if with the one
+    that the EtcdRestore names.
+
+    Args:
+        source: what it named at the takeover, as `named_in`; empty if that is not known.
+    """
+    if source in ("", named_in(restore.source)):
+        return ""
+    return (
+        f"EtcdCluster {restore.name} ({cluster_id}) has the data of {source}, and not of "
+        f"{_in_words(restore.source)}: the spec was edited after the restored cluster had taken "
+        "over. To replace its data once more, create this EtcdRestore again with that ID in "
+        "spec.replace.clusterID"
     )
 
 

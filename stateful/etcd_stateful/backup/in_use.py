@@ -11,7 +11,7 @@ from typing import Any
 
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.reading import spec_of
-from etcd_stateful.api.source import BackupRef, Source, read_source, source_of_cluster
+from etcd_stateful.api.source import Source, named_in, read_source, source_of_cluster
 from etcd_stateful.backup.restores import is_over
 
 
@@ -25,9 +25,7 @@ def read_from(
         clusters: its EtcdClusters. One that serves has read its backup.
     """
     sources = [*map(_source_of_restore, asking), *map(_source_of_cluster, clusters)]
-    return frozenset(
-        one.name if isinstance(one, BackupRef) else one.location(one.key) for one in sources if one
-    )
+    return frozenset(named_in(one) for one in sources if one)
 
 
 def _source_of_restore(body: Mapping[str, Any]) -> Source | None:

@@ -30,7 +30,7 @@ from etcd_stateful.api.source import BackupRef, Source, backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import begun_otherwise, recorded_cluster
 from etcd_stateful.backup.observed import Job, Run
-from etcd_stateful.backup.outcome import Described
+from etcd_stateful.backup.outcome import Described, Failure
 from etcd_stateful.backup.plan import DAY, given_up, held_by, with_present_image
 from etcd_stateful.backup.reference import NotRestorable, resolved
 from etcd_stateful.backup.steps import DeleteJob
@@ -201,9 +201,11 @@ def _taken(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     restore = seen.restore
     if restore.replaces is None:
         return _not_confirmed(seen, cluster)
-    if cluster.restore.get("uid") == restore.uid:
+    told, asked = cluster.restore, to_hex(restore.replaces) == cluster.cluster_id
+    # Without a generation it is about the last takeover, and not about the one that is asked for.
+    if told.get("uid") == restore.uid and ("generation" in told or not asked):
         return _in_place(seen, cluster)
-    if to_hex(restore.replaces) != cluster.cluster_id:
+    if not asked:
         return _wrong_id(seen, cluster)
     if cluster.refused:
         return _for_a_day(seen, _refused(cluster, restore.name))
@@ -243,7 +245,10 @@ def _wrong_id(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStat
 def _in_place(seen: ObservedRestore, cluster: TargetCluster) -> WriteRestoreStatus:
     told, restore = cluster.restore, seen.restore
     state, words = told.get("state"), str(told.get("message") or "")
-    if state == DONE and cluster.serves:
+    is_done, source = state == DONE and cluster.serves, str(told.get("source") or "")
+    if otherwise := begun_otherwise.in_place(restore, cluster.cluster_id, source):
+        return WriteRestoreStatus("BegunOtherwise", otherwise, "False", LOOK_SECONDS, is_done)
+    if is_done:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup, in place"
         return WriteRestoreStatus("Restored", words, "True")
     edited = told.get("generation", restore.generation) != restore.generation
@@ -337,20 +342,16 @@ def _unreadable(job: Job) -> WriteRestoreStatus:
 def _reading(job: Job) -> WriteRestoreStatus:
     failure = job.said.failure
     if job.state != "running":
-        words = failure.message if failure else job.why or "its pod is gone"
-        return WriteRestoreStatus(
-            failure.reason if failure else "JobFailed", words, "False", failed=True
-        )
+        end = failure or Failure("JobFailed", job.why or "its pod is gone")
+        return WriteRestoreStatus(end.reason, end.message, "False", failed=True)
     if failure:
         words = f"{failure.message}; it is retried"
         return WriteRestoreStatus(failure.reason, words, "False", after=LOOK_SECONDS)
     if job.trouble:
-        return WriteRestoreStatus(
-            "PodWaits", f"the pod of Job {job.name}: {job.trouble}", after=LOOK_SECONDS
-        )
-    return WriteRestoreStatus(
-        "Reading", "the Job reads the manifest of the backup", after=LOOK_SECONDS
-    )
+        words = f"the pod of Job {job.name}: {job.trouble}"
+        return WriteRestoreStatus("PodWaits", words, after=LOOK_SECONDS)
+    words = "the Job reads the manifest of the backup"
+    return WriteRestoreStatus("Reading", words, after=LOOK_SECONDS)
 
 
 def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:

@@ -86,6 +86,9 @@ class Bootstrap:
     restored_by: str = ""
     """UID of the EtcdRestore that replaced the previous cluster with this one."""
 
+    restored_from: str = ""
+    """The name of the EtcdBackup, or the location in a store, that it named then."""
+
     declined: bool = False
     """The present `spec.recovery` was set while a quorum answered, so it never takes effect."""
 

@@ -65,6 +65,7 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
         "successor": successors.as_json(record.successor) if record.successor else None,
         "retired": [identity.to_hex(one) for one in record.retired],
         "restoredBy": record.restored_by,
+        "restoredFrom": record.restored_from,
         "untried": record.untried,
         "crossed": record.crossed,
         "begun": record.begun,
@@ -105,6 +106,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
             retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
             restored_by=str(raw.get("restoredBy", "")),
+            restored_from=str(raw.get("restoredFrom", "")),
             accounts=accounts.from_json(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
         )
     except NewerRecord:

@@ -41,6 +41,11 @@ class Successor:
     """UID of the claim that has been filled; empty until then."""
 
     @property
+    def source(self) -> str:
+        """What the EtcdRestore names, as `api.source.named_in`."""
+        return self.backup or self.store.location(self.store.key)
+
+    @property
     def ordinal(self) -> int:
         return int(self.name.rpartition("-")[2])
 

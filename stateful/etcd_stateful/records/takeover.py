@@ -41,5 +41,6 @@ def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
         successor=None,
         retired=(*record.retired, record.cluster_id),
         restored_by=taking.restore,
+        restored_from=taking.source,
         accounts=replace(accounts, users=users),
     )

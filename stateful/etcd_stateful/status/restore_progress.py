@@ -25,12 +25,13 @@ def restoring(seen: Observation) -> dict[str, Any] | None:
     if restore is not None:
         state, words = _in_words(seen, in_place.next_step(seen))
         return _told(restore.uid, state, words) | {"generation": restore.generation}
+    source = {"source": record.restored_from} if record.restored_from else {}
     if record.retired:
-        return _told(record.restored_by, *_in_words(seen, in_place.clean_up(seen)))
+        return _told(record.restored_by, *_in_words(seen, in_place.clean_up(seen))) | source
     if not record.restored_by:
         return None
     words = f"cluster {to_hex(record.cluster_id)} has the data of the backup"
-    return _told(record.restored_by, DONE, words)
+    return _told(record.restored_by, DONE, words) | source
 
 
 def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:

@@ -786,6 +786,7 @@ class TestInPlace:
     """A cluster with that name that the restore has not created."""
 
     ID = "00000000000000ab"
+    NEW_ID = "00000000000000cd"
     SSD: ClassVar = {"nodeSelector": {"disk": "ssd"}}
 
     @pytest.fixture
@@ -800,8 +801,11 @@ class TestInPlace:
         world.edit(SPEC | {"replace": {"clusterID": named}})
 
     def tell(self, world: World, state: str, message: str = "words", **said: Any) -> None:
+        """What the cluster reports; without a generation once the restored one has taken over."""
         restore = {"uid": "uid-r", "generation": 2, "state": state, "message": message} | said
-        world.serve(restore={key: one for key, one in restore.items() if one is not None})
+        its_id = self.ID if restore["generation"] else self.NEW_ID
+        told = {key: one for key, one in restore.items() if one is not None}
+        world.serve(restore=told, clusterID=its_id)
 
     async def test_without_confirmation_it_waits_and_names_the_id_and_the_field(
         self, world: World
@@ -1114,9 +1118,9 @@ class TestInPlace:
 
     async def test_a_restore_succeeds_once_the_cluster_serves(self, world: World) -> None:
         self.confirm(world)
-        self.tell(world, "Done", generation=None, clusterID="00000000000000cd")
+        source = "s3://mybucket/etcd.backup"
+        self.tell(world, "Done", generation=None, source=source)
         cluster = world.kube.live(ETCD_CLUSTERS, "c")
-        cluster["status"]["clusterID"] = "00000000000000cd"
         cluster["status"]["conditions"] = [{"type": "Available", "status": "False"}]
         world.kube.put(ETCD_CLUSTERS, cluster)
         assert await world.settle() == 2.0
@@ -1126,6 +1130,36 @@ class TestInPlace:
         assert await world.settle() is None
         assert world.status["succeeded"] is True
         assert "00000000000000cd" in world.condition()["message"]
+
+    @pytest.mark.parametrize("spec", [SPEC | {"s3": S3 | {"path": "mybucket/corrected"}}, BY_NAME])
+    async def test_a_backup_that_was_named_only_after_the_takeover_was_reported_as_restored(
+        self, world: World, spec: Json
+    ) -> None:
+        """The first one proved to be the wrong one as soon as its data was there."""
+        world.kube.put(ETCD_BACKUPS, backup())
+        self.confirm(world)
+        await world.settle()
+        world.edit(spec | {"replace": {"clusterID": self.ID}})
+        source = "s3://mybucket/etcd.backup"
+        told: Json = {"generation": None, "source": source}
+        self.tell(world, "Working", **told)
+        await world.settle()
+        assert world.condition()["reason"] == "BegunOtherwise"
+        assert source in world.condition()["message"]
+        assert "succeeded" not in world.status
+
+        self.tell(world, "Done", **told)
+        await world.settle()
+        assert world.status["succeeded"] is False
+
+    async def test_the_end_of_one_takeover_does_not_count_for_the_next(self, world: World) -> None:
+        """Its ID was named when the first one had just come to its end."""
+        self.confirm(world, self.NEW_ID)
+        self.tell(world, "Done", generation=None, source="s3://mybucket/another")
+        assert await world.settle() == 2.0
+
+        assert world.condition()["reason"] == "Restoring"
+        assert "has not begun the restore yet" in world.condition()["message"]
 
     async def test_the_result_of_another_restore_does_not_count(self, world: World) -> None:
         self.confirm(world)

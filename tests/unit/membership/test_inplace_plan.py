@@ -189,6 +189,7 @@ class TestTheWholeChain:
         told = restoring(world.observe())
         assert told is not None
         assert (told["uid"], told["state"]) == ("uid-r", "Done")
+        assert told["source"] == "s3://mybucket/etcd.backup"
 
     def test_a_restore_that_names_another_cluster_id_does_nothing(self) -> None:
         world = running()
@@ -778,6 +779,7 @@ class TestAtEveryStep:
             assert told["uid"] == "uid-r"
             assert told["message"]
             assert told["state"] in ("Working", "Done")
+            assert ("source" in told) == ("generation" not in told)
 
         self.each(small, happens)
 
@@ -1432,7 +1434,7 @@ class TestTheRecord:
         taking = world.record.successor
         assert taking is not None
         record = replace(
-            world.record, retired=(7, 8), restored_by="u", bump=5,
+            world.record, retired=(7, 8), restored_by="u", restored_from="b", bump=5,
             successor=replace(taking, claim="v1", backup="b"),
         )  # fmt: skip
 
@@ -1441,7 +1443,8 @@ class TestTheRecord:
     def test_of_most_clusters_says_nothing_of_it(self) -> None:
         text = dump_bootstrap(running().record)
 
-        assert not {"successor", "retired", "bump", "restoredBy"} & set(text.split('"'))
+        unknown = {"successor", "retired", "bump", "restoredBy", "restoredFrom"}
+        assert not unknown & set(text.split('"'))
 
     def test_that_is_garbled_is_no_record(self) -> None:
         world = running()

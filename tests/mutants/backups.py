@@ -360,7 +360,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/jobs.py",
-        "if over and (newest is None or not jobs.message(newest, CONTAINER)):",
+        'if state == "failed" or newest is None or not jobs.message(newest, CONTAINER):',
         "if False:",
         "a watch that lags makes a backup that was made be made again",
     ),

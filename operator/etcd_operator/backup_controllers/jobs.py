@@ -106,7 +106,7 @@ class BackupJobs:
         metadata = raw["metadata"]
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
-        pods = await self._of_job(backup, raw, over=state != "running")
+        pods = await self._of_job(backup, raw, state)
         if newest := jobs.newest(pods):
             state = _state(state, newest)
         why_not = self._trouble(raw, newest, state)
@@ -132,11 +132,14 @@ class BackupJobs:
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 
-    async def _of_job(self, backup: Owned, job: Json, *, over: bool) -> list[Any]:
-        """The pods of the Job. If it is over, the store may not show the end of the newest."""
+    async def _of_job(self, backup: Owned, job: Json, state: jobs.State) -> list[Any]:
+        """The pods of the Job. If it is over, the store may not show the end of the newest; if it
+        has failed, perhaps not even the newest, which may still run."""
         found = jobs.of_job(self._pods(backup), job)
         newest = jobs.newest(found)
-        if over and (newest is None or not jobs.message(newest, CONTAINER)):
+        if state == "running":
+            return found
+        if state == "failed" or newest is None or not jobs.message(newest, CONTAINER):
             listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
             found = jobs.of_job(listed, job)
         return found

@@ -443,14 +443,23 @@ async def test_a_backup_that_has_failed_is_over_even_if_its_job_is_deleted(world
     assert world.jobs() == []
 
 
-async def test_a_job_out_of_time_counted_as_over_while_its_pod_still_stored(world: World) -> None:
+@pytest.mark.parametrize("seen", [True, False], ids=["", "the watch shows only the one before"])
+async def test_a_job_out_of_time_counted_as_over_while_its_pod_still_stored(
+    world: World, seen: bool
+) -> None:
     """Kubernetes 1.30 reports a Job as failed while its pod still has time to stop. An edit then
     created a second pod, which wrote to the same place."""
     await world.settle()
+    if not seen:
+        failure = Failure("EtcdUnreachable", "nobody answers")
+        world.run_pod(name="p0", message=outcome.serialise(failure), code=1)
+        world.clock.now += 1
+    world.kube.watching = seen
     world.run_pod()
     pod = world.kube.live(PODS, "p1")
     pod["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
     world.kube.put(PODS, pod)
+    world.kube.watching = True
     world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
     await world.settle()
     assert "succeeded" not in world.status

@@ -65,9 +65,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROSTER,
-        "return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)",
+        "return bool(rest) and is_quorum([seat for seat in rest if counts(seen, seat)], rest)",
         "return is_quorum([seat for seat in rest if seat.answers], rest)",
         "members without a leader are called a quorum (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "return seat.serves and probed",
+        "return seat.serves",
+        "a member whose disk hangs is counted for the quorum (I1)",
     ),
     Mutant(
         _ROSTER,
@@ -317,14 +323,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHANGES,
-        "one.serves and not why_lost(seen, one)]",
-        "one.serves]",
+        "roster.counts(seen, one) and not why_lost(seen, one)]",
+        "roster.counts(seen, one)]",
         "a lost member that still serves is made the leader",
     ),
     Mutant(
-        _CHANGES,
-        "max(terms, key=lambda one: one[0])",
-        "min(terms, key=lambda one: one[0])",
+        _ROSTER,
+        "return max(led, default=(0, 0))[1]",
+        "return min(led, default=(0, 0))[1]",
         "a leader that was voted out and has yet to learn it is asked",
     ),
     # Claims of removed members.
@@ -458,8 +464,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/members/changes.py",
-        "if seat.serves and seat.ordinal != ordinal)",
-        "if seat.ordinal != ordinal)",
+        "if seat.serves and not seat.leads)",
+        "if not seat.leads)",
         "a voter that does not serve is asked beside the leader",
     ),
     Mutant(

@@ -41,6 +41,9 @@ class Seat:
     claim: Claim | None
     status: MemberStatus | None
     durable: bool
+    leads: bool = False
+    """It answers, and leads in the latest term that a listed member has heard of. If a leader's
+    disk hangs, it does not hear of its successor, and goes on naming itself (3.5.35, 3.7.3)."""
 
     @property
     def is_voter(self) -> bool:
@@ -69,10 +72,6 @@ class Seat:
         """A voter that has a leader, in a pod that is not being deleted."""
         leaves = self.pod is not None and self.pod.deleting
         return self.is_voter and self.answers and self.hears_leader and not leaves
-
-    @property
-    def leads(self) -> bool:
-        return bool(self.answers and self.status and self.status.leader_id == self.status.member_id)
 
     @property
     def record(self) -> MemberRecord | None:
@@ -117,6 +116,7 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
     """Cached: one decision calls this about 25 times, which took half of its time."""
     seen = key.seen
     listed = _by_ordinal(seen)
+    leader = leader_id(seen)
     known = {pod.ordinal for pod in seen.pods} | {claim.ordinal for claim in seen.claims}
     every = sorted(known | listed.keys() | set(range(seen.cluster.size)))
     return tuple(
@@ -128,9 +128,23 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
             claim=seen.claim(ordinal),
             status=seen.statuses.get(ordinal),
             durable=seen.cluster.durable,
+            leads=_answers_as(seen, ordinal, leader),
         )
         for ordinal in every
     )
+
+
+def leader_id(seen: Observation) -> int:
+    """The leader of the latest term, by the listed members that answer; 0 if none knows one."""
+    listed = ((at, one.member_id) for at, one in _by_ordinal(seen).items())
+    said = (seen.statuses[at] for at, member in listed if _answers_as(seen, at, member))
+    led = ((status.term, status.leader_id) for status in said if status.leader_id)
+    return max(led, default=(0, 0))[1]
+
+
+def _answers_as(seen: Observation, ordinal: int, member_id: int) -> bool:
+    status = seen.statuses.get(ordinal)
+    return status is not None and status.member_id == member_id
 
 
 def _by_ordinal(seen: Observation) -> dict[int, Member]:
@@ -238,7 +252,19 @@ def is_quorum(some: Sequence[Seat], of: Sequence[Seat]) -> bool:
 def keeps_quorum_without(seen: Observation, without: Seat) -> bool:
     """Whether the serving voters are still a quorum after this member is removed (I1)."""
     rest = [seat for seat in voters(seen) if seat.ordinal != without.ordinal]
-    return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)
+    return bool(rest) and is_quorum([seat for seat in rest if counts(seen, seat)], rest)
+
+
+def counts(seen: Observation, seat: Seat) -> bool:
+    """Whether the member serves, and is of use to a quorum.
+
+    If its disk hangs it is not: it answers from memory and names the leader that it had, and etcd
+    itself takes it for healthy. But its probe reads with a quorum, and fails. Under CORRUPT the
+    probe fails everywhere, and says nothing.
+    """
+    pod = seat.pod
+    probed = seen.is_corrupt or pod is None or pod.ready or bool(pod.unready)
+    return seat.serves and probed
 
 
 def has_caught_up(seen: Observation, seat: Seat) -> bool:
@@ -317,10 +343,10 @@ def name_taken(seen: Observation, ordinal: int) -> str:
     )
 
 
-def not_serving(some: Sequence[Seat]) -> str:
+def not_serving(seen: Observation, some: Sequence[Seat]) -> str:
     """Names of those that do not serve, for a wait. All may serve for the moment: one is
     stopping."""
-    return in_words([seat for seat in some if not seat.serves]) or "the others"
+    return in_words([seat for seat in some if not counts(seen, seat)]) or "the others"
 
 
 def stopping(pod: Pod) -> str:

@@ -50,8 +50,7 @@ def _role(seen: Observation, member: Member) -> str:
     leader."""
     if member.learner:
         return "learner"
-    led = [(one.term, one.leader_id) for one in seen.statuses.values() if one.leader_id]
-    return "leader" if led and max(led)[1] == member.member_id else "voter"
+    return "leader" if roster.leader_id(seen) == member.member_id else "voter"
 
 
 def _without_list(seen: Observation, known: Mapping[str, Entry]) -> list[Entry]:

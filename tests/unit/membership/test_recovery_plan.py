@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
-from views import with_pod
+from views import with_pod, with_status, without_status
 from worlds import UID, Conflict, claim_gone, drive, is_write, labels, once
 
 from etcd_stateful import identity, naming
@@ -881,8 +881,20 @@ class TestWhatIsRefused:
 
         step = decide(seen)
 
-        wait(step, "c-0, c-1, c-2 to be no longer Ready and to have no leader")
+        said = wait(step, "c-0, c-1, c-2 to be no longer Ready and to have no leader")
         assert not survivor.halted(seen)
+        assert ("delete its pod" in said.reason) is (how == "led")
+
+    def test_a_survivor_whose_disk_had_hung_was_waited_for_without_a_way_out(self) -> None:
+        """It goes on naming the leader that it had (seen on 3.5.35 and 3.7.3), and what answers is
+        not accepted as fenced."""
+        world = lost()
+        world.ask(1)
+        seen = with_pod(with_status(world.observe(), 1, leader_id=7), 1, ready=False)
+        wait(decide(seen), "delete its pod")
+
+        stops = without_status(with_pod(seen, 1, deleting=True), 1)
+        assert survivor.halted(stops)
 
     def test_nothing_happens_while_paused(self) -> None:
         world = lost()

@@ -241,6 +241,20 @@ class TestOnlyWithAQuorumOfTheRest:
             soon=True,
         )
 
+    def test_of_three_a_serving_one_was_removed_beside_one_with_a_disk_that_hangs(self) -> None:
+        """That one answers from memory, but is of no use to the quorum of the two that are left."""
+        world = formed(3)
+        world.claims[2].deleting = True
+        seen = world.observe()
+        follower = next(one for one in (0, 1) if not seat(seen, one).leads)
+
+        step = decide(with_pod(seen, follower, ready=False))
+
+        assert step == Wait(
+            f"c-{follower} to serve, so that c-2 can be replaced: claim data-c-2 is being deleted",
+            soon=True,
+        )
+
     def test_the_only_member_is_held_and_the_ways_out_are_named(self) -> None:
         world = formed(1)
         world.claims[0].deleting = True

@@ -336,6 +336,17 @@ class TestOrder:
         assert decide(with_pod(slow, 0, ready=False)) == Wait("pod c-0 to become ready")
         assert not isinstance(decide(without_status(slow, 2)), DeletePod)
 
+    def test_a_leader_of_the_past_was_asked_to_hand_over_instead_of_being_restarted(self) -> None:
+        """With a disk that hangs it goes on naming itself, and does not hear of its successor."""
+        world = edited(3)
+        lead(world, 0)
+        seen = with_pod(world.observe(), 2, ready=False)
+        term, itself = seen.statuses[2].term - 1, seen.statuses[2].member_id
+
+        assert labels([decide(with_status(seen, 2, term=term, leader_id=itself))]) == [
+            "restart c-2"
+        ]
+
     def test_not_while_another_pod_is_in_trouble_that_may_have_the_edit_already(self) -> None:
         world = edited(3)
         lead(world, 0)
@@ -528,6 +539,13 @@ class TestUnready:
 
         assert labels([roll.restart_unready(crashing)]) == ["restart c-1"]
         assert roll.restart_unready(with_pod(crashing, 1, revision=newest(seen))) is None
+
+    def test_a_silent_member_was_restarted_beside_one_with_a_disk_that_hangs(self) -> None:
+        """I1: one of the two others answers from memory alone, so the quorum needs this one."""
+        seen = with_pod(without_status(edited(3).observe(), 1), 1, ready=False)
+        assert labels([roll.restart_unready(seen)]) == ["restart c-1"]
+
+        assert roll.restart_unready(with_pod(seen, 2, ready=False)) is None
 
     @pytest.mark.parametrize(("learner", "left_alone"), [(False, True), (True, False)])
     def test_members_that_were_added_by_hand_count_for_that_quorum(

@@ -309,6 +309,24 @@ class TestRestHolds:
         """I1: it still answers, but not for long."""
         assert not roster.keeps_quorum_without(with_pod(seen, 1, deleting=True), seat(seen, 0))
 
+    def test_a_member_whose_disk_hangs_does_not_count(self, seen: Observation) -> None:
+        """I1: its etcd answers from memory."""
+        assert not roster.keeps_quorum_without(with_pod(seen, 1, ready=False), seat(seen, 0))
+
+
+class TestLeader:
+    def test_a_leader_of_the_past_goes_on_naming_itself(self, seen: Observation) -> None:
+        """Its disk hangs."""
+        leads = [one for one in roster.voters(seen) if one.leads]
+        assert len(leads) == 1
+        other = next(one for one in roster.voters(seen) if not one.leads)
+        term, itself = other.status.term - 1, other.status.member_id
+
+        found = with_status(seen, other.ordinal, term=term, leader_id=itself)
+
+        assert [one.name for one in roster.voters(found) if one.leads] == [leads[0].name]
+        assert roster.leader_id(found) == leads[0].status.member_id
+
 
 class TestCaughtUp:
     @pytest.mark.parametrize(("applied", "enough"), [(0, False), (89, False), (90, True)])

@@ -9,7 +9,7 @@ from views import seat, with_pod, with_status, without_status
 from worlds import OLD, World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership.irreversible import is_final
-from etcd_stateful.membership.members import replicas
+from etcd_stateful.membership.members import replicas, shrink
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -21,6 +21,7 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
+from etcd_stateful.observed.members import Alarm
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -129,6 +130,28 @@ def test_a_member_that_is_stopping_does_not_become_leader() -> None:
 
     assert isinstance(step, MoveLeader)
     assert step.reason.startswith("c-1 is to lead")
+
+
+def test_a_leader_of_the_past_handed_over_for_ever() -> None:
+    """Its disk hangs, so it has not heard of its successor, and goes on naming itself (seen on
+    3.5.35 and 3.7.3)."""
+    world = shrunk(3, 2)
+    lead(world, 0)
+    seen = with_pod(world.observe(), 2, ready=False)
+    term, itself = seen.statuses[2].term - 1, seen.statuses[2].member_id
+
+    step = decide(with_status(seen, 2, term=term, leader_id=itself))
+
+    assert labels([step]) == ["remove c-2"]
+
+
+def test_a_member_with_a_disk_that_hangs_does_not_become_leader() -> None:
+    world = shrunk(5, 3)
+    lead(world, 4)
+
+    step = decide(with_pod(world.observe(), 0, ready=False))
+
+    assert labels([step]) == ["lead c-1"]
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -248,6 +271,23 @@ class TestOnlyWithAQuorum:
         assert world.history == []
         world.pods[0].silent = False
         assert drive(world) == Settled()
+
+    def test_a_healthy_member_was_removed_beside_one_with_a_disk_that_hangs(self) -> None:
+        """Its etcd answers from memory and names a leader (seen on 3.5.35 and 3.7.3), and etcd lets
+        the other go. Then the rest of two has no quorum. Its probe reads with a quorum."""
+        world = shrunk(3, 2)
+        lead(world, 0)
+        hangs = with_pod(world.observe(), 1, ready=False)
+
+        assert decide(hangs) == Wait("c-1 to serve, so that c-2 can be removed", soon=True)
+        assert labels([decide(with_pod(hangs, 1, unready="another container"))]) == ["remove c-2"]
+
+    def test_under_corrupt_no_pod_is_ready_which_says_nothing_of_its_disk(self) -> None:
+        world = shrunk(3, 2)
+        lead(world, 0)
+        world.etcd.alarms = [Alarm("CORRUPT", 1)]
+
+        assert labels([shrink.remove_highest(world.observe())]) == ["remove c-2"]
 
     def test_three_to_one_with_a_lost_member_continues_once_it_is_replaced(self) -> None:
         world = shrunk(3, 1)

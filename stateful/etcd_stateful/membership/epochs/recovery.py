@@ -86,7 +86,7 @@ def _what_may_serve(seen: Observation, asked: Recovery) -> str:
     """What has to be over before all pods are stopped."""
     if serving := survivor.still_serving(seen, asked):
         need = "to be no longer Ready and to have no leader: a quorum may still serve"
-        return f"{', '.join(serving)} {need}"
+        return f"{', '.join(serving)} {need}{_if_a_disk_hangs(seen, serving)}"
     names = survivor.unheard(seen, asked)
     others = [name for name in names if name != asked.survivor]
     enough = f"enough of {', '.join(names)}" if len(names) > 1 else names[0]
@@ -95,6 +95,13 @@ def _what_may_serve(seen: Observation, asked: Recovery) -> str:
         "operator's reach (if the node of one is off, or cut off from clients and members, "
         f"for good, {_giving_up(seen, (others or names)[0])})"
     )
+
+
+def _if_a_disk_hangs(seen: Observation, serving: list[str]) -> str:
+    """What to do about members that name a leader for ever, as they do if their disk hangs."""
+    if any(pod.ready for pod in seen.pods if pod.name in serving):
+        return ""
+    return " (a member whose disk hangs goes on naming the leader that it had: delete its pod)"
 
 
 def not_needed(seen: Observation) -> Step | None:

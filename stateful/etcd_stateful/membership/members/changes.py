@@ -32,19 +32,14 @@ _NO_LEADER: Final = Wait("the leader to answer", soon=True)
 
 
 def leader(seen: Observation) -> Leader | None:
-    """The leader of the latest term; None if none answers."""
+    """The leader; None if it does not answer."""
     voters = roster.voters(seen)
-    terms = [
-        (seat.status.term, seat.pod.address, seat.ordinal, seat.status)
-        for seat in voters
-        if seat.leads and seat.status and seat.pod
-    ]
-    if not terms:
+    found = next((voter(seen, seat) for seat in voters if seat.leads), None)
+    if found is None:
         return None
-    _, address, ordinal, status = max(terms, key=lambda one: one[0])
-    others = (voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
-    host = _host(seen, ordinal)
-    return Leader(address, status.member_id, status.cluster_id, host, tuple(filter(None, others)))
+    serving = (voter(seen, seat) for seat in voters if seat.serves and not seat.leads)
+    others = tuple(filter(None, serving))
+    return Leader(found.address, found.member_id, found.cluster_id, found.host, others)
 
 
 def voter(seen: Observation, seat: Seat) -> Voter | None:
@@ -70,10 +65,8 @@ def request(seen: Observation, change: Callable[[Leader], Step]) -> Step:
 
 def _to_answer(seen: Observation) -> Wait:
     """Waits for the leader. If only the operator does not reach it, the others tell which it is."""
-    voters = roster.voters(seen)
-    told = [one.status for one in voters if one.serves and one.status]
-    leads = max(told, key=lambda one: one.term).leader_id if told else 0
-    for seat in voters:
+    leads = roster.leader_id(seen)
+    for seat in roster.voters(seen):
         if seat.member and seat.member.member_id == leads:
             why = roster.why_silent(seat.pod) if seat.pod else ""
             return replace(_NO_LEADER, reason=f"the leader, {seat.name}, to answer{why}")
@@ -97,7 +90,7 @@ def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:
     Of several, it goes to the one that has applied most.
     """
     others = (one for one in roster.voters(seen) if one.ordinal != seat.ordinal)
-    candidates = [one for one in others if one.serves and not why_lost(seen, one)]
+    candidates = [one for one in others if roster.counts(seen, one) and not why_lost(seen, one)]
     best = max(candidates, key=lambda one: _preference(seen, one), default=None)
     asked = leader(seen)
     if asked is None or best is None or best.member is None:

@@ -102,7 +102,8 @@ def _add(seen: Observation, seat: Seat) -> Step:
     if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):
         # etcd refuses a learner, as any member, without a quorum of the voters plus the new one.
         return Wait(
-            f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
+            f"{roster.not_serving(seen, voters)} to serve, so that {seat.name} can be added",
+            soon=True,
         )
     if held := _held_by_budget(seen, seat):
         return held

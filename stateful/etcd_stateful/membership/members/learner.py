@@ -65,7 +65,7 @@ def in_flight(seen: Observation) -> Step | None:
     if _is_ready(seen, seat):
         return _held_by_budget(seat)
     if roster.has_caught_up(seen, seat) and not _keeps_quorum(seen):
-        down = roster.not_serving(roster.voters(seen))
+        down = roster.not_serving(seen, roster.voters(seen))
         return Wait(f"{down} to serve, before learner {seat.name} may vote", soon=True)
     if why := _why_not_started(seen, seat):
         advice = version_first.advice(seen)

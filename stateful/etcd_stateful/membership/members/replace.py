@@ -171,6 +171,6 @@ def not_replaceable(seen: Observation) -> Step | None:
                     "data. Take a backup; or set spec.size to 3, and it is replaced once the new "
                     "members have all data",
                 )
-            down = roster.not_serving(others)
+            down = roster.not_serving(seen, others)
             return Wait(f"{down} to serve, so that {seat.name} can be replaced: {why}", soon=True)
     return None

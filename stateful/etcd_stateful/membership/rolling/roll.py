@@ -121,7 +121,8 @@ def _quorum_may_need(seen: Observation, seat: Seat) -> bool:
     Unknown voters count for the size of the quorum, but not as serving: the operator never queries
     them. Two voters always need each other, so with two, one other serving voter is enough.
     """
-    others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal and one.serves]
+    rest = (one for one in roster.voters(seen) if one.ordinal != seat.ordinal)
+    others = [one for one in rest if roster.counts(seen, one)]
     strange = [member for member in roster.unknown_members(seen) if not member.learner]
     listed = len(roster.voters(seen)) + len(strange)
     return len(others) < (roster.quorum(listed) if listed >= SPARING else 1)

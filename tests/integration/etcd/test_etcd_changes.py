@@ -93,6 +93,25 @@ async def test_a_member_is_added_and_removed_by_steps(cluster):
     assert gone == Declined("member not found")
 
 
+async def test_a_leader_that_is_told_to_stop_hands_over_by_itself(cluster):
+    """So a leader that the operator cannot reach may be restarted without MoveLeader. In its heir's
+    log the election is asked for, and not due to silence."""
+    cluster.begin(3, log_level="info")
+    etcd = await cluster.ready()
+    leads = await cluster.leader(etcd)
+    others = [one for one in cluster.first if one is not leads]
+
+    leads.stop()
+
+    await eventually(lambda: _leads_one_of(etcd, cluster, others))
+    assert sum("received MsgTimeoutNow" in one.log.read_text() for one in others) == 1
+
+
+async def _leads_one_of(etcd, cluster, members):
+    said = [await etcd.status(cluster.at(one)) for one in members]
+    return any(one.leader_id == one.member_id for one in said)
+
+
 async def _leads_nobody(etcd, cluster, member, member_id):
     status = await etcd.status(cluster.at(member, member_id))
     return not status.learner and status.leader_id != 0

@@ -174,7 +174,7 @@ def ailing_pod(seen: Observation) -> Step | None:
     """Restarts an outdated pod that is not Ready, or whose etcd does not answer the operator or has
     no leader, while all others serve. It may need the edit for that, as if it has too little CPU:
     etcd answers from memory while its probe fails, and probes have longer than the operator waits.
-    If it leads and does not answer, etcd itself hands over as it stops.
+    If it leads and does not answer, etcd itself hands over as it stops (3.5.35, 3.6.16, 3.7.3).
 
     Not while any other pod is in trouble, which may be that of the newest template, or stops (I8).
     """

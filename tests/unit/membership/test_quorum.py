@@ -374,6 +374,8 @@ class TestLost:
 
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
+        waits = "If the volume of c-0, c-1 still exists, such as in a zone that has no node for a w"
+        assert (waits in rest.message) is (how == "node"), "a recovery would lose what it has"
 
     def test_ends_once_the_volume_is_returned(self) -> None:
         """An empty directory was mounted first, and the right volume later."""

@@ -48,7 +48,7 @@ def missing(seen: Observation) -> Step | None:
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
-        f"Without one, no member is replaced. {_may_only_start(seen, lost)}"
+        f"Without one, no member is replaced. {_may_be_back(lost) or _may_only_start(seen, lost)}"
         f"{survivor.ways_out(seen)}. {words}",
     )
 
@@ -128,6 +128,19 @@ def _if_refused(seen: Observation, silent: list[Seat]) -> str:
         ". etcd reads the authorities that it trusts only when it starts: if one was replaced at "
         f"once, put the previous content of Secrets {link.secret} and {link.operator} back, and "
         "replace it step by step (docs/tls.md, Static)"
+    )
+
+
+def _may_be_back(lost: list[Seat]) -> str:
+    """What to say of volumes that only lack a node: if that of one comes back, or any in the zone
+    of a network volume, nothing was lost."""
+    away = (one for one in lost if one.pod and one.pod.node_gone)
+    bound = [one for one in away if one.claim and one.claim.phase == "Bound"]
+    if not bound:
+        return ""
+    return (
+        f"If the volume of {roster.in_words(bound)} still exists, such as in a zone that has no "
+        "node for a while, only wait for a node that can use it: nothing is lost then. Otherwise: "
     )
 
 

@@ -126,6 +126,10 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
         ways.append(_giving_up(seen, pod))
+    if not record.latched and seen.etcd is None:
+        claim = f"claim {naming.claim(seen.cluster.name, pod.ordinal)}"
+        begin = f"delete {claim} and the pod, to begin on another volume"
+        ways.append(f"if nobody needs that data, {begin}")
     return ", or ".join(ways)
 
 

@@ -12,6 +12,7 @@ from worlds import (
     OLDER,
     UID,
     Conflict,
+    Data,
     World,
     body,
     claim_gone,
@@ -552,6 +553,30 @@ class TestForeignData:
         assert isinstance(rest, Hold)
         assert rest.reason == "ForeignData"
         assert rest.message.endswith("Give the pod its own volume back")
+
+    @pytest.mark.parametrize("used", [2, 3])
+    def test_volumes_that_others_have_used_left_a_new_cluster_without_a_way_on(
+        self, used: int
+    ) -> None:
+        """They were made by hand, and bound again. There was no volume of its own to give back."""
+        world = World(body(3))
+        world.apply(until(world, "StatefulSet c"))
+        world._control()
+        for ordinal in range(used):
+            old = Data(OLDER, f"c-{ordinal}", 7 + ordinal, 9, 1, "")
+            world.claims[ordinal].data = old
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ForeignData"
+        assert rest.message.endswith(
+            "Give the pod its own volume back, or if nobody needs that data, delete claim "
+            "data-c-0 and the pod, to begin on another volume"
+        )
+        for ordinal in range(used):
+            world.empty(ordinal)
+        assert drive(world) == Settled()
 
     def test_data_without_a_name_is_reported_as_unknown(self) -> None:
         world = formed(3)

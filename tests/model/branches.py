@@ -187,6 +187,7 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers._discard": _OTHERS_CLAIMS,
     "leftovers._nothing_to_adopt": _OTHERS_CLAIMS,
     "leftovers._ways_on": _OTHERS_CLAIMS,
+    "leftovers._not_for_empty_dirs": _OTHERS_CLAIMS,
     "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,

@@ -75,6 +75,21 @@ class TestHold:
         )
         assert world.history == []
 
+    def test_a_cluster_on_empty_dirs_was_told_to_adopt_which_its_spec_may_not_say(self) -> None:
+        world = formed(3).remake(NEW, pod={"emptyDir": {}})
+
+        rest = drive(world)
+
+        assert rest == Hold(
+            "RetainedClaims",
+            "claims data-c-0, data-c-1, data-c-2 hold the data of a deleted cluster of this name "
+            f"(UID {UID}), and this one keeps its data in emptyDir volumes. To go on with that "
+            "data, delete the EtcdCluster, and create it again without spec.pod.emptyDir; to "
+            f'delete it for good, set spec.retainedClaims.discard to "{UID}"',
+        )
+        world.edit(retainedClaims={"discard": UID})
+        assert labels([decide(world.observe())]) == ["delete data-c-0"]
+
     @pytest.mark.parametrize("given", [{"adopt": OLDER}, {"discard": OLDER}])
     def test_a_uid_of_another_cluster_does_not_count(self, given: dict[str, str]) -> None:
         world = again(formed(3), **given)

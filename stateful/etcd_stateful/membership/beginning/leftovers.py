@@ -44,6 +44,8 @@ def claims_of_another_cluster(seen: Observation) -> Step | None:
             return bootstrap_source.awaited(seen) or _discard(claim)
     if not old:
         return _nothing_to_adopt(seen)
+    if not seen.cluster.durable:
+        return _not_for_empty_dirs(old)
     return None if _adoptable(seen, old) else _ways_on(old)
 
 
@@ -152,6 +154,17 @@ def _ways_on(old: tuple[Claim, ...]) -> Hold:
         f"claims {names} hold the data of a deleted cluster of this name (UID {uids[0]}). To adopt "
         "that data, set spec.version to the version that it ran, or another patch of that minor, "
         f'and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start empty, set '
+        f'spec.retainedClaims.discard to "{uids[0]}"',
+    )
+
+
+def _not_for_empty_dirs(old: tuple[Claim, ...]) -> Hold:
+    names, uids = ", ".join(claim.name for claim in old), _uids(old)
+    return Hold(
+        "RetainedClaims",
+        f"claims {names} hold the data of a deleted cluster of this name (UID {', '.join(uids)}), "
+        "and this one keeps its data in emptyDir volumes. To go on with that data, delete the "
+        "EtcdCluster, and create it again without spec.pod.emptyDir; to delete it for good, set "
         f'spec.retainedClaims.discard to "{uids[0]}"',
     )
 

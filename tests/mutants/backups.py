@@ -1012,4 +1012,34 @@ MUTANTS: Final = [
         "if _is_own(order, key, told):",
         "what another object has just replaced is deleted with this one",
     ),
+    Mutant(
+        _PLAN,
+        "min(created, now))",
+        "created)",
+        "a backup waits, and is ready, as long as the operator's clock is behind",
+    ),
+    Mutant(
+        _PLAN,
+        "            due += 1\n",
+        "            pass\n",
+        "after a clock was set back an interval waits for a run that is over",
+    ),
+    Mutant(
+        _STATUS,
+        "if run and run.of_a_generation:",
+        "if False:",
+        "the failure before an edit is taken for the end of the run after it",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/being_read.py",
+        "record.chosen if record.restoring else None",
+        "None",
+        "what a restore has looked up is deleted once some more backups are stored",
+    ),
+    Mutant(
+        "backup/begun_otherwise.py",
+        'if source in ("", named_in(restore.source)):',
+        "if True:",
+        "another backup than the one that is named is called restored in place",
+    ),
 ]

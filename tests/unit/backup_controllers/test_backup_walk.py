@@ -37,7 +37,8 @@ DAY: Final = 86400
 
 _FAILED: Final = {"JobFailed", "StoreUnreachable", "StoreRefused", "Interrupted", "Failed"}
 ENDS: Final = {
-    ETCD_BACKUPS: _FAILED | {"Stored", "AlreadyStored", "VerificationFailed", "EtcdUnreachable"},
+    ETCD_BACKUPS: _FAILED
+    | {"Stored", "AlreadyStored", "VerificationFailed", "EtcdUnreachable", "TimedOut"},
     ETCD_RESTORES: _FAILED
     | {"Restored", "BackupAwaited", "ClusterExists", "NoManifest", "BackupReplaced"},
 }
@@ -107,6 +108,10 @@ class Walk:
         if self.world.pods:
             name = self.chance.choice(sorted(self.world.pods))
             await self.world.kill_pod(name, lost=self.chance.random() < 0.5)
+
+    def pod_runs_out_of_time(self) -> None:
+        if self.world.pods:
+            self.world.pods[self.chance.choice(sorted(self.world.pods))].run_out_of_time()
 
     def nodes_do_not_answer(self) -> None:
         self.world.lost_nodes = not self.world.lost_nodes
@@ -287,6 +292,7 @@ LIKELY: dict[Callable[[Walk], Awaitable[None] | None], float] = {
     Walk.watch_breaks: 2,
     Walk.api_server_fails: 2,
     Walk.pod_dies: 2,
+    Walk.pod_runs_out_of_time: 1,
     Walk.nodes_do_not_answer: 1,
     Walk.ended_pods_are_deleted: 1,
     Walk.job_is_deleted: 0.7,

@@ -280,6 +280,9 @@ class Pod:
         else:
             await self.kill()
 
+    def run_out_of_time(self) -> None:
+        self._backup.stop(Failure("TimedOut", "it takes too long", final=True))
+
     async def kill(self) -> None:
         self._killed = True
         for gate in self._waiting():

@@ -185,8 +185,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "taken = self._left = _Taken(",
-        "taken = _Taken(",
+        "            self._left = whole\n",
+        "",
         "what is stored when the time is over stays in the store, and no status names it",
     ),
     Mutant(

@@ -20,6 +20,7 @@ from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of, read_manifest
 from etcd_operator.backup.surveying import survey
+from etcd_operator.tasks import cancel
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
@@ -83,7 +84,7 @@ class Backup:
         self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
         self._left: _Taken | None = None
-        """What is stored and does not count yet."""
+        """What is stored, or about to be, and does not count yet."""
 
     def stop(self, failure: Failure) -> None:
         """Ends the backup early, with this failure unless the backup is stored by then."""
@@ -103,9 +104,7 @@ class Backup:
         timer.cancel()
         if not work.done():
             await asyncio.wait([work], timeout=STOP_SECONDS)
-        if not work.done():
-            work.cancel()
-            await asyncio.wait([work])
+        await cancel(work)
         try:
             stored = work.result()
         except Failed as error:
@@ -127,8 +126,13 @@ class Backup:
 
     async def _mark_what_is_left(self) -> None:
         """Marks a file that has no manifest yet, or nobody would know whose it is."""
-        if self._left and await owner_of(self._sink, self._left.key) != self._order.owner_uid:
-            await self._mark_as_own(self._left)
+        left = self._left
+        if left is None or await owner_of(self._sink, left.key) == self._order.owner_uid:
+            return
+        if await self._sink.ends(left.key, left.size, left.tail):
+            await self._mark_as_own(left)
+        else:
+            self._left = None
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
         """Deletes old backups and lists other files, if there is time: the backup is stored, so
@@ -137,8 +141,7 @@ class Backup:
         await self._until(following)
         if following.done():
             return following.result()
-        following.cancel()
-        await asyncio.wait([following])
+        await cancel(following)
         return replace(stored, notes=tuple(self._notes))
 
     async def _until(self, work: asyncio.Task[Stored]) -> None:
@@ -152,13 +155,9 @@ class Backup:
         return replace(stored, others=others, notes=tuple(self._notes))
 
     def _too_long(self) -> Failure:
-        done = self._meter.progress()
-        return Failure(
-            "TimedOut",
-            f"spec.backupPolicy.timeoutInSecond: {self._order.timeout} s have passed, with "
-            f"{done.stored} of {done.size} bytes read; set it higher",
-            final=True,
-        )
+        done, field = self._meter.progress(), "spec.backupPolicy.timeoutInSecond"
+        words = f"{field}: {self._order.timeout} s have passed, with {done.stored} of {done.size} "
+        return Failure("TimedOut", f"{words}bytes read; set it higher", final=True)
 
     async def _work(self) -> Stored:
         try:
@@ -260,10 +259,12 @@ class Backup:
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
         checked = SnapshotCheck()
-        sha256 = ""
+
+        def taken() -> _Taken:
+            """Raises Damaged."""
+            return _Taken(member, key, checked.size, checked.finish(), checked.tail, measured)
 
         async def pieces() -> AsyncGenerator[bytes, None]:
-            nonlocal sha256
             async with contextlib.aclosing(source.snapshot(member)) as snapshot:
                 async for piece in snapshot:
                     if self._stop.done():
@@ -272,14 +273,14 @@ class Backup:
                     self._meter.add(len(piece))
                     yield piece
             # An error here aborts the upload, which is not completed yet.
-            sha256 = checked.finish()
+            whole = taken()
             await self._withdraw(key, to_hex(answer.cluster_id))
+            self._left = whole
 
         await self._sink.write(key, pieces())
-        taken = self._left = _Taken(member, key, checked.size, sha256, checked.tail, measured)
-        if measured is None:
-            return taken
-        return replace(taken, measured=await source.measure_again(member, measured))
+        if measured:
+            measured = await source.measure_again(member, measured)
+        return taken()
 
     async def _withdraw(self, key: str, cluster_id: str) -> None:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
@@ -312,17 +313,14 @@ class Backup:
             raise Stopped(Failure("AlreadyStored", words))
 
     async def _mark(self, key: str, owner_uid: str = "", cluster_id: str = "") -> None:
-        beside = names.manifest_of(key)
-        await self._sink.put(beside, manifest.undecided(owner_uid, cluster_id))
+        await self._sink.put(names.manifest_of(key), manifest.undecided(owner_uid, cluster_id))
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key
         if not self._order.stamped:
             return path
-        return names.stamped(path, revision, self._now().strftime(names.MOMENT))
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._wall_clock(), UTC)
+        now = datetime.fromtimestamp(self._wall_clock(), UTC)
+        return names.stamped(path, revision, now.strftime(names.MOMENT))
 
     async def _describe(self, taken: _Taken) -> Manifest:
         answer = taken.member.answer
@@ -332,7 +330,7 @@ class Backup:
             version=answer.version,
             size=taken.size,
             sha256=taken.sha256,
-            made_at=rfc3339(self._now().timestamp()),
+            made_at=rfc3339(self._wall_clock()),
             owner=self._order.owner,
             owner_uid=self._order.owner_uid,
             measured=taken.measured,

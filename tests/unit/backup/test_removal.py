@@ -163,6 +163,32 @@ async def test_a_backup_whose_time_was_over_at_the_last_hash_was_left_behind(
     assert bool(folder.files()) == shared
 
 
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_backup_that_the_store_joined_as_the_time_was_over_was_left_behind(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    """It takes long to join the parts of a large one, and goes on when nobody waits any more."""
+    monkeypatch.setattr(process, "Source", Etcd)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.01)
+    backup, write = Backup(replace(ORDER, verify=False), folder.sink, Meter()), folder.sink.write
+
+    async def joined(key: str, pieces: AsyncGenerator[bytes, None]) -> None:
+        if stored:
+            await write(key, pieces)
+        async for _ in pieces:
+            """All of it is sent."""
+        backup.stop(STOPPED)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(folder.sink, "write", joined)
+    said = await backup.run()
+
+    assert isinstance(said, Failure)
+    assert said.left == (STORE.location("etcd") if stored else "")
+    assert await folder.remove() == Removed(int(stored))
+    assert not folder.files()
+
+
 async def test_a_stopped_backup_of_an_interval_is_deleted_with_the_object(folder: Folder) -> None:
     key = names.stamped("etcd", 5, "2026-01-01-00:00:00")
     await stopped_while_it_reads(folder, key)

@@ -24,6 +24,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
+        " if _may_run(seat)]",
+        "]",
+        "writes stay refused for as long as one member is away",
+    ),
+    Mutant(
+        _SPACE,
         "if not full and len(voters) < roll.SPARING:",
         "if False:",
         "a cluster of one stands still for the sake of its disk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import grpc
@@ -108,6 +109,28 @@ async def test_a_full_quota_ends_once_space_is_reclaimed(cluster):
 
     await put(member, b"a", b"b")
     assert await etcd.alarms(cluster.at(member)) == ()
+
+
+async def test_a_member_that_comes_back_full_raises_the_alarm_itself(cluster):
+    """At a write. So the alarm need not stay for the sake of one that is away. Here its quota is
+    the lower one."""
+    cluster.begin(3)
+    etcd = await cluster.ready()
+    serves = await cluster.leader(etcd)
+    away = next(one for one in cluster.first if one is not serves)
+    away.kill()
+    await overwrite(serves, 4)
+    assert await etcd.alarms(cluster.at(serves)) == ()
+
+    away.flags = {"quota-backend-bytes": str(16 * MIB)}
+    away.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
+
+    async def is_raised() -> bool:
+        with contextlib.suppress(rpc.AioRpcError):
+            await put(serves, b"a", b"b")
+        return Alarm("NOSPACE", cluster.member_id(away)) in await etcd.alarms(cluster.at(serves))
+
+    await eventually(is_raised)
 
 
 @minors.differing("cluster", minors.OLDEST, minors.NEWEST)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from space_world import full, sized
-from views import seat, without_status
+from views import DOWN, seat, with_pod, without_status
 from worlds import Conflict, World, body, drive, labels, until
 
 from etcd_stateful.api.cluster import parse_cluster
@@ -14,7 +14,7 @@ from etcd_stateful.manifests.start_settings import quota_in
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Hold, MoveLeader, Settled, Wait
-from etcd_stateful.membership.upkeep import space
+from etcd_stateful.membership.upkeep import alarms, space
 from etcd_stateful.membership.upkeep.space import MIB
 from etcd_stateful.observed.members import Alarm
 
@@ -286,6 +286,18 @@ class TestAtTheQuota:
 
         assert space.has_room(seen)
         assert not space.has_room(without_status(seen, 1))
+
+    @pytest.mark.parametrize(
+        "away", [DOWN, {"deleting": True}, {"in_start": True}, {"etcd_started": False}]
+    )
+    def test_writes_stayed_refused_as_long_as_one_member_was_away(self, away: dict) -> None:
+        """If it is full, it raises the alarm again itself, once it is back."""
+        seen = without_status(full(3, *[(500, 490)] * 3).observe(), 1)
+        assert alarms.disarm(seen) is None
+
+        assert isinstance(alarms.disarm(with_pod(seen, 1, **away)), DisarmAlarm)
+        pods = tuple(one for one in seen.pods if one.ordinal != 1)
+        assert isinstance(alarms.disarm(replace(seen, pods=pods)), DisarmAlarm)
 
     def test_a_raised_quota_counts_once_every_member_runs_with_it(self) -> None:
         world = full(3, *[(2048, 2000)] * 3)

@@ -143,9 +143,16 @@ def _defragment(seen: Observation, seat: Seat) -> Step | None:
 
 
 def has_room(seen: Observation) -> bool:
-    """Whether the files of all voters are well below the quota that they run with."""
-    voters, declared = roster.voters(seen), bootstrap.at_running_version(seen).template_hash
-    return bool(voters) and all(_is_roomy(seen, seat, declared) for seat in voters)
+    """Whether the files of all voters that run are well below the quota that they run with. If one
+    that is away is full, it raises the alarm again itself, once it is back."""
+    running = [seat for seat in roster.voters(seen) if _may_run(seat)]
+    declared = bootstrap.at_running_version(seen).template_hash
+    return bool(running) and all(_is_roomy(seen, seat, declared) for seat in running)
+
+
+def _may_run(seat: Seat) -> bool:
+    pod = seat.pod
+    return pod is not None and pod.runs_etcd and not (pod.crashing or pod.deleting)
 
 
 def _is_roomy(seen: Observation, seat: Seat, declared: str) -> bool:

@@ -53,11 +53,13 @@ CIPHER_SUITES: Final = tuple(
 LOG_LEVELS: Final = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ns|us|ms|s|m|h)", re.ASCII)
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1000 * MILLISECOND
 _NANOSECONDS: Final = {
     "ns": 1,
     "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
+    "ms": MILLISECOND,
+    "s": SECOND,
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
@@ -91,12 +93,16 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _limit(text: str) -> OptionValue:
-    """A number above 0. With 0 etcd takes every request for too large, or every transaction. Its
-    own are among these: a member of 3.7 then never serves."""
-    if not (found := _number(text)):
-        raise _BadValue("must be above 0")
-    return found
+def _at_least(least: int) -> Callable[[str], OptionValue]:
+    """A limit. Below the least etcd takes every request for too large, or every transaction. Its
+    own are among these: they announce a member by its URLs, or a member of 3.7 never serves."""
+
+    def read(text: str) -> OptionValue:
+        if (found := _number(text)) < least:
+            raise _BadValue(f"must be at least {least}")
+        return found
+
+    return read
 
 
 def _flag(text: str) -> OptionValue:
@@ -105,7 +111,7 @@ def _flag(text: str) -> OptionValue:
     return text == "true"
 
 
-def _duration(text: str) -> OptionValue:
+def _duration(text: str) -> int:
     """Nanoseconds, as Go's time.Duration is written in JSON."""
     parts = _DURATION.findall(text[:100])
     if not parts or "".join(number + unit for number, unit in parts) != text:
@@ -117,11 +123,11 @@ def _duration(text: str) -> OptionValue:
 
 
 def _interval(text: str) -> OptionValue:
-    """A duration above 0. With 0 for `compact-hash-check-time` etcd does not start. With 0 for
-    `downgrade-check-time` it never ends a downgrade, during which no member can join, and etcd 3.5
-    does not tell that one is enabled."""
-    if not (found := _duration(text)):
-        raise _BadValue("must be above 0")
+    """A duration between two checks. Without a pause etcd does little else. With 0 for
+    `compact-hash-check-time` it does not start. With 0 for `downgrade-check-time` it never ends a
+    downgrade, during which no member can join, and etcd 3.5 does not tell that one is enabled."""
+    if (found := _duration(text)) < SECOND:
+        raise _BadValue("must be at least 1s")
     return found
 
 
@@ -153,9 +159,9 @@ _READERS: Final[Mapping[str, Callable[[str], OptionValue]]] = {
     "grpc-keepalive-timeout": _duration,
     "initial-election-tick-advance": _flag,
     "max-concurrent-streams": _number,
-    "max-request-bytes": _limit,
+    "max-request-bytes": _at_least(4096),
     "max-snapshots": _number,
-    "max-txn-ops": _limit,
+    "max-txn-ops": _at_least(1),
     "max-wals": _number,
     "memory-mlock": _flag,
     "metrics": _one_of("basic", "extensive"),
@@ -298,7 +304,7 @@ def _retention(etcd: Reader, mode: str, fallback: str | None) -> str:
         return "1h" if mode == "periodic" else "1000"
     # In mode periodic etcd reads a bare number as hours.
     counts = re.fullmatch(r"[0-9]{1,12}" if mode == "revision" else r"[0-9]{1,6}", text)
-    if counts or (mode == "periodic" and _is_duration(text)):
+    if counts or (mode == "periodic" and _is_age(text)):
         return text
     wanted = "a number of revisions" if mode == "revision" else 'a duration such as "1h"'
     etcd.problem(
@@ -307,12 +313,12 @@ def _retention(etcd: Reader, mode: str, fallback: str | None) -> str:
     return "1h"
 
 
-def _is_duration(text: str) -> bool:
+def _is_age(text: str) -> bool:
+    """Whether it is a duration that etcd can compact by: it divides it, and panics below 10 ns."""
     try:
-        _duration(text)
+        return not 0 < _duration(text) < MILLISECOND
     except _BadValue:
         return False
-    return True
 
 
 def _others(

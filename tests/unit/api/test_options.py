@@ -36,7 +36,7 @@ SAME_IN_ALL = {
     "grpc-keepalive-timeout": TIME,
     "initial-election-tick-advance": FLAG,
     "max-concurrent-streams": NUMBER,
-    "max-request-bytes": NUMBER,
+    "max-request-bytes": ("4096", 4096),
     "max-snapshots": NUMBER,
     "max-txn-ops": NUMBER,
     "max-wals": NUMBER,
@@ -265,21 +265,41 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
 def test_etcd_did_not_start_or_no_member_could_join_after_a_downgrade(name: str, text: str) -> None:
     """0 turned off what ends a downgrade."""
     with pytest.raises(
-        RefusedCluster, match=rf"options\[{name}\]: must be above 0, found '{text}'"
+        RefusedCluster, match=rf"options\[{name}\]: must be at least 1s, found '{text}'"
     ):
         configured(etcd={"options": {name: text}})
 
-    assert configured(etcd={"options": {name: "1ns"}})[name] == 1
+    assert configured(etcd={"options": {name: "1s"}})[name] == 1_000_000_000
 
 
-@pytest.mark.parametrize("name", ["max-request-bytes", "max-txn-ops"])
-def test_no_limit_let_nothing_in_at_all(name: str) -> None:
+@pytest.mark.parametrize("name", ["compact-hash-check-time", "downgrade-check-time"])
+def test_a_member_did_nothing_but_check(name: str) -> None:
+    """A fifth of a core and 4000 lines of its log a second (3.7.3)."""
+    with pytest.raises(RefusedCluster, match=rf"options\[{name}\]: must be at least 1s"):
+        configured(etcd={"options": {name: "999ms"}})
+
+
+@pytest.mark.parametrize(("name", "least"), [("max-request-bytes", 4096), ("max-txn-ops", 1)])
+def test_no_limit_or_one_by_mistake_let_nothing_in_at_all(name: str, least: int) -> None:
     """For other options of etcd 0 is no limit. With these it takes no transaction, or no request
-    (3.5.35), its own at the start included, so that a member never serves (3.7.3)."""
-    with pytest.raises(RefusedCluster, match=rf"options\[{name}\]: must be above 0, found '0'"):
-        configured(etcd={"options": {name: "0"}})
+    (3.5.35), its own at the start included, so that a member never serves (3.7.3, also with
+    100)."""
+    refused = rf"options\[{name}\]: must be at least {least}, found '{least - 1}'"
+    with pytest.raises(RefusedCluster, match=refused):
+        configured(etcd={"options": {name: str(least - 1)}})
 
-    assert configured(etcd={"options": {name: "1"}})[name] == 1
+    assert configured(etcd={"options": {name: str(least)}})[name] == least
+
+
+def test_a_retention_of_nanoseconds_ended_etcd() -> None:
+    """It panics below 10 ns (3.7.3)."""
+    for text in ("1ns", "999us"):
+        with pytest.raises(RefusedCluster, match="autoCompactionRetention: must be a duration"):
+            configured(etcd={"autoCompactionRetention": text})
+
+    for text in ("1ms", "0s"):
+        found = configured(etcd={"autoCompactionRetention": text})
+        assert found["auto-compaction-retention"] == text
 
 
 PRINTABLE = st.text(max_size=30) | st.sampled_from(

@@ -400,7 +400,9 @@ class TestOrder:
     ) -> None:
         """I1: its etcd was ready, and missed an answer."""
         seen = without_status(edited(3).observe(), 0, 1)
-        seen = with_pod(seen, 0, ready=False, trouble="no node has room for it", revision=newest(seen))
+        seen = with_pod(
+            seen, 0, ready=False, trouble="no node has room for it", revision=newest(seen)
+        )
         failing = {"ready": False, "trouble": "container proxy keeps failing"}
         assert labels([roll.restart_unready(with_pod(seen, 1, **failing))]) == ["restart c-1"]
 

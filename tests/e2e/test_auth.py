@@ -156,3 +156,5 @@ def test_who_is_to_lose_access_loses_it_while_a_node_is_off(place: Place, three_
     assert opens("web:w-2")
     machines.power_on(place.kube)
     settled(cluster, "all members are back", enabled=True, seconds=90)
+    cluster.change(auth=None)
+    settled(cluster, "authentication is off", enabled=False, seconds=SOON)

@@ -188,13 +188,15 @@ class Sink:
                 await _given_up(coming)
 
     async def names(self, start: str) -> list[str]:
-        """Keys that begin with `start`, on a volume in its folder only; raises StoreFailed."""
-        if self._on_disk:
-            return await self._in_folder(start)
-        return [one.key async for page in self.pages(start) for one in page]
-
-    async def _in_folder(self, start: str) -> list[str]:
-        """Lists one folder only: others on a volume may be root's, such as lost+found."""
+        """Keys that begin with `start`, perhaps in its folder only; raises StoreFailed."""
+        if not self._on_disk:
+            try:
+                return [one.key async for page in self.pages(start) for one in page]
+            except StoreFailed as error:
+                if not trouble.is_unlisted(str(error.__cause__)):
+                    raise
+        # Other folders on a volume may be root's, such as lost+found, and those of a bucket may
+        # have files that no list can show.
         files, _ = await self._folder(start.rpartition("/")[0], start)
         return [one.key for one in files]
 

@@ -42,12 +42,14 @@ def _reply(status: bytes, text: bytes) -> bytes:
     return b"\r\n".join((b"HTTP/1.1 " + status, kind, length, b"", text))
 
 
-NOTHING_LISTED = _reply(b"200 OK", b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
-UNLISTED = _reply(
-    b"200 OK",
-    b"<ListBucketResult><Name>bucket</Name><Contents><Key>folder//x</Key><Size>1</Size>"
-    b"<LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>",
-)
+def _list(content: str) -> bytes:
+    words = f"<ListBucketResult><Name>bucket</Name>{content}</ListBucketResult>"
+    return _reply(b"200 OK", words.encode())
+
+
+MODIFIED = "<LastModified>2026-01-01T00:00:00Z</LastModified>"
+NOTHING_LISTED = _list("")
+UNLISTED = _list(f"<Contents><Key>folder//x</Key><Size>1</Size>{MODIFIED}</Contents>")
 NO_BUCKET = _reply(b"404 Not Found", b"<Error><Code>NoSuchBucket</Code></Error>")
 
 
@@ -363,6 +365,20 @@ async def test_a_file_of_others_that_no_list_can_show_kept_backups_from_being_ma
             await sink.names("folder/")
 
         await sink.check()
+
+
+async def test_a_file_of_others_in_a_folder_that_follows_kept_all_old_backups() -> None:
+    """It was on the page of the list that has the backups, and the client gave all of that up."""
+    kept, unlisted = f"{KEY}_v1_2026-01-01-00:00:00", f"{KEY}_v_old"
+    listed = f"<Contents><Key>{kept}</Key><Size>1</Size>{MODIFIED}</Contents>"
+    beyond = f"<Contents><Key>{unlisted}//x</Key><Size>1</Size>{MODIFIED}</Contents>"
+    folder = f"<CommonPrefixes><Prefix>{unlisted}/</Prefix></CommonPrefixes>"
+
+    def answer(request: bytes) -> bytes:
+        return _list(listed + (folder if b"delimiter" in request else beyond))
+
+    async with answering(answer) as store:
+        assert await opened(store).names(f"{KEY}_v") == [kept]
 
 
 async def test_a_restore_from_a_bucket_that_does_not_exist_said_that_the_file_is_missing(

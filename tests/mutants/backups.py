@@ -1042,4 +1042,16 @@ MUTANTS: Final = [
         "if True:",
         "another backup than the one that is named is called restored in place",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        "if not trouble.is_unlisted(str(error.__cause__)):",
+        "if True:",
+        "a file of another tool in a folder that follows keeps all old backups",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        "if not (failed.forbidden or trouble.is_unlisted(str(error))):",
+        "if not failed.forbidden:",
+        "a file of another tool keeps backups from being made",
+    ),
 ]

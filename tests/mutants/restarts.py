@@ -156,7 +156,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        " and pod.age > patience\n",
+        " and pod.age > _patience(seen)\n",
         "\n",
         "a pod that fails is deleted again and again, without pause",
     ),
@@ -186,9 +186,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        " or pod.age < member.age - ALIKE_SECONDS:",
-        ":",
+        "    return pod.age >= member.pod.age - ALIKE_SECONDS\n",
+        "    return True\n",
         "where something else takes the room, pods without data are deleted for ever",
+    ),
+    Mutant(
+        _ROLL,
+        "        waits = absent and not roster.name_taken(seen, seat.ordinal)\n",
+        "        waits = False\n",
+        "a new member's pod keeps the place of a member's in a quota for good",
     ),
     Mutant(
         _PLANNER,

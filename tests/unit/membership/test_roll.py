@@ -21,10 +21,12 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership.members import changes
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rolling import roll, version_first
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.start.ticket import Finding
 
@@ -830,6 +832,80 @@ def test_a_pod_that_is_no_member_yet_kept_the_node_of_a_member_that_had_restarte
 
     assert deleted == ["c-3"]
     assert world.serving() == {0, 1, 2}
+
+
+def test_a_pod_that_is_no_member_yet_does_not_give_way_to_another() -> None:
+    world = formed(3)
+    world.edit(size=5)
+    world.apply(until(world, "StatefulSet c"))
+    world.turn()
+    seen = with_pod(with_pod(world.observe(), 3, age=99.0), 4, age=99.0)
+    crowded = {"in_start": False, "crowded_out": True, "age": 99.0}
+
+    assert labels([roll.give_way(with_pod(seen, 2, **crowded))]) == ["restart c-3"]
+    assert roll.give_way(with_pod(seen, 3, **crowded)) is None
+
+
+class Quota(World):
+    """A quota for two pods. The StatefulSet controller creates c-1 and c-2 side by side
+    (`slowStartBatch`, 1.36.3), so either comes first: here c-2, as often as `wins`."""
+
+    wins = 2
+
+    def __init__(self, resource: dict) -> None:
+        super().__init__(resource)
+        self.missing: dict[str, float] = {}
+
+    def _control(self) -> None:
+        before = set(self.pods)
+        super()._control()
+        made = sorted(self.pods.keys() - before)
+        if len(self.pods) > 2:
+            del self.pods[made[0 if self.wins else -1]]
+            self.wins -= len(made) > 1
+
+    def turn(self) -> None:
+        super().turn()
+        absent = [naming.pod("c", one) for one in range(3) if one not in self.pods]
+        self.missing = {name: self.missing.get(name, 0.0) + 1 for name in absent}
+
+    def observe(self) -> Observation:
+        return replace(super().observe(), missing=self.missing)
+
+
+class TestAPodThatIsNoMemberYetUnderAQuota:
+    def crowded(self) -> Quota:
+        world = Quota(body(2))
+        assert drive(world, idle=3) == Settled()
+        world.edit(size=3)
+        drive(world, idle=3)
+        world.history.clear()
+        return world
+
+    def test_kept_the_pod_of_a_member_from_being_created_again(self) -> None:
+        """The other member alone is no quorum, and nothing said so again."""
+        world = self.crowded()
+        world.restart_pod(1)
+        for _ in range(200):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+
+        assert world.serving() == {0, 1}
+        assert labels(world.history) == ["restart c-2"] * 2
+
+    def test_stays_where_something_else_is_in_the_way_of_that_pod(self) -> None:
+        world = self.crowded()
+        world.restart_pod(1)
+        for _ in range(40):
+            world.turn()
+        seen = world.observe()
+        assert labels([roll.give_way(seen)]) == ["restart c-2"]
+
+        other = Foreign("Pod", "c-1", "nobody", orphan=True)
+        assert roll.give_way(replace(seen, namesakes=(other,))) is None
+        assert roll.give_way(with_claim(seen, 1, record=None)) is None, "of no member"
+        assert roll.give_way(replace(seen, missing={"c-1": 30.0})) is None, "it may only be late"
+        assert roll.give_way(with_pod(seen, 2, age=30.0)) is None, "it has just given way"
 
 
 class TestCrashing:

@@ -72,23 +72,22 @@ def restart_unready(seen: Observation) -> Step | None:
 
 
 def give_way(seen: Observation) -> Step | None:
-    """Deletes pods that wait in `start`, as long as a member's pod finds no room on a node.
+    """Deletes pods that wait in `start`, as long as a member's pod finds no room on a node, or is
+    not created, perhaps because of a quota.
 
     They may have taken it. After a recovery all pods are created at once, the lowest ordinal first,
-    and a new pod that no node has room for takes the place of a member that restarts. The member's
-    pod comes first once they are deleted, as it has waited for longer than those that follow them.
-    A pod that is younger than the member's has followed one: it is left alone.
+    and a new pod that no node or quota has room for takes the place of a member that restarts.
     """
     if not is_latched(seen) or (seen.etcd is None and any(pod.ready for pod in seen.pods)):
         return None  # a Ready pod proves a quorum, whose member list is not known now
     every = roster.seats(seen)
-    member = next((one.pod for one in every if one.pod and _lacks_room(seen, one)), None)
+    member = next((one for one in every if _lacks_room(seen, one)), None)
     if member is None:
         return None
     for seat in every:
         pod = seat.pod
         waits = seat.member is None and seat.found not in ("", "ticketed")
-        if not (waits and pod and _may_go(seat, pod)) or pod.age < member.age - ALIKE_SECONDS:
+        if not (waits and pod and _may_go(seat, pod)) or not _may_have_taken(seen, pod, member):
             continue
         why = f"it may have taken the room that pod {member.name}, which has data, does not find"
         if step := restart(seen, pod, why):
@@ -97,13 +96,27 @@ def give_way(seen: Observation) -> Step | None:
 
 
 def _lacks_room(seen: Observation, seat: Seat) -> bool:
-    """Whether it is a member's pod, and the scheduler finds no room for it."""
+    """Whether it is a member's pod, and the scheduler finds no room for it, or it is not created,
+    without a claim or another pod in its way."""
     pod, held = seat.pod, seat.record
-    if pod is None or not pod.crowded_out or pod.age < CRASH_SECONDS:
-        return False
+    if pod is None:
+        absent = roster.lacks_pod_for(seen, seat, CRASH_SECONDS)
+        waits = absent and not roster.name_taken(seen, seat.ordinal)
+    else:
+        waits = pod.crowded_out and pod.age >= CRASH_SECONDS
     if seen.etcd is not None:
-        return seat.is_voter
-    return held is not None and held.epoch == recorded(seen).epoch
+        return waits and seat.is_voter
+    return waits and held is not None and held.epoch == recorded(seen).epoch
+
+
+def _may_have_taken(seen: Observation, pod: Pod, member: Seat) -> bool:
+    """Whether the pod may have the room that the member's needs. Once it is deleted, the scheduler
+    turns to the one that has waited for longer: a pod that is younger than the member's has
+    followed one that gave way. But the StatefulSet controller creates pods side by side, so under a
+    quota a pod gives way again, ever more rarely."""
+    if member.pod is None:
+        return pod.age > _patience(seen)
+    return pod.age >= member.pod.age - ALIKE_SECONDS
 
 
 def _is_dispensable(seen: Observation, seat: Seat, pod: Pod) -> bool:
@@ -237,8 +250,11 @@ def recreate_crashing(seen: Observation) -> Step | None:
 
 def _keeps_failing(seen: Observation, pod: Pod) -> bool:
     """Whether etcd keeps failing for an unknown reason. If its data is damaged, its log says so."""
-    patience = max(CRASH_SECONDS, retries.pause(seen, "Degraded"))
-    return pod.crashing and not pod.damage and pod.age > patience
+    return pod.crashing and not pod.damage and pod.age > _patience(seen)
+
+
+def _patience(seen: Observation) -> float:
+    return max(CRASH_SECONDS, retries.pause(seen, "Degraded"))
 
 
 def is_complete(seen: Observation) -> bool:

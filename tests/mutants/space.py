@@ -18,8 +18,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        " or not all(seat.serves for seat in voters):\n        return None\n    if not",
-        ":\n        return None\n    if not",
+        " or not all(roster.counts(seen, seat) for seat in voters):\n        return None\n",
+        ":\n        return None\n",
         "a member is defragmented while another is away (I1)",
     ),
     Mutant(

@@ -266,6 +266,12 @@ class TestAtTheQuota:
         assert isinstance(decide(seen), Defragment)
         assert space.reclaim_for_writes(replace(seen, alarms=(*seen.alarms, other))) is None
 
+    def test_a_member_was_defragmented_beside_one_whose_disk_hangs(self) -> None:
+        """I8: that one answers from memory alone."""
+        seen = full(3).observe()
+
+        assert space.reclaim_for_writes(with_pod(seen, 1, ready=False)) is None
+
     def test_writes_are_let_in_after_a_manual_defragmentation(self) -> None:
         world = full(3, defragmentation="Never")
         world.etcd.sizes = dict.fromkeys(world.etcd.members, (500 * MIB, 490 * MIB))

@@ -92,7 +92,7 @@ def running_backup(seen: Observation) -> Step | None:
 def _next(seen: Observation) -> Seat | None:
     """The member to defragment next; None if no file is worth it, or this is not the time."""
     voters, full = roster.voters(seen), seen.is_full
-    if not seen.cluster.defragments or not all(seat.serves for seat in voters):
+    if not seen.cluster.defragments or not all(roster.counts(seen, seat) for seat in voters):
         return None
     if not full and len(voters) < roll.SPARING:
         return None

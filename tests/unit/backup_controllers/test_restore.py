@@ -157,6 +157,18 @@ async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(
     assert made["bootstrap"]["restore"]["s3"] == S3
 
 
+async def test_whoever_may_write_to_a_store_decides_what_a_cluster_that_is_made_from_it_runs(
+    world: World,
+) -> None:
+    """A mirror of the images is a part of the spec. The threat model says so."""
+    await world.settle()
+    world.end(Described(OLD | {"repository": "mirror.example.com/etcd"}, "3.7.3", 42))
+    await world.settle()
+
+    made = world.kube.live(ETCD_CLUSTERS, "c")["spec"]
+    assert made["repository"] == "mirror.example.com/etcd"
+
+
 async def test_without_a_version_in_the_spec_the_one_that_ran_is_restored(world: World) -> None:
     """The operator's default may have changed since, and may not be able to read the data."""
     await world.settle()

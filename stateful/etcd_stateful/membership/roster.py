@@ -7,7 +7,7 @@ added and has not started has no name, and a started one can have any.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -116,10 +116,9 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
     """Cached: one decision calls this about 25 times, which took half of its time."""
     seen = key.seen
     listed = _by_ordinal(seen)
-    leader = leader_id(seen)
     known = {pod.ordinal for pod in seen.pods} | {claim.ordinal for claim in seen.claims}
-    every = sorted(known | listed.keys() | set(range(seen.cluster.size)))
-    return tuple(
+    ordinals = sorted(known | listed.keys() | set(range(seen.cluster.size)))
+    every = [
         Seat(
             ordinal=ordinal,
             name=naming.pod(seen.cluster.name, ordinal),
@@ -128,23 +127,25 @@ def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
             claim=seen.claim(ordinal),
             status=seen.statuses.get(ordinal),
             durable=seen.cluster.durable,
-            leads=_answers_as(seen, ordinal, leader),
         )
-        for ordinal in every
+        for ordinal in ordinals
+    ]
+    leader = _leader_by(every)
+    return tuple(
+        replace(one, leads=True) if one.status and one.status.member_id == leader else one
+        for one in every
     )
 
 
 def leader_id(seen: Observation) -> int:
     """The leader of the latest term, by the listed members that answer; 0 if none knows one."""
-    listed = ((at, one.member_id) for at, one in _by_ordinal(seen).items())
-    said = (seen.statuses[at] for at, member in listed if _answers_as(seen, at, member))
+    return _leader_by(seats(seen))
+
+
+def _leader_by(every: Sequence[Seat]) -> int:
+    said = (one.status for one in every if one.answers and one.status)
     led = ((status.term, status.leader_id) for status in said if status.leader_id)
     return max(led, default=(0, 0))[1]
-
-
-def _answers_as(seen: Observation, ordinal: int, member_id: int) -> bool:
-    status = seen.statuses.get(ordinal)
-    return status is not None and status.member_id == member_id
 
 
 def _by_ordinal(seen: Observation) -> dict[int, Member]:

@@ -99,8 +99,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "if claim.record is None or claim.own_record:",
-        "if True:",
+        "if claim.record and not claim.own_record:",
+        "if False:",
         "a restored or cloned claim is served",
     ),
     Mutant(
@@ -251,8 +251,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "    if claim.deleting:\n        return None\n    if claim.damage:\n",
-        "    if claim.damage:\n",
+        "        if claim.deleting:\n            continue\n        if claim.damage:\n",
+        "        if claim.damage:\n",
         "a human deletes a damaged claim, and its pod runs on for ever",
     ),
     Mutant(

@@ -7,6 +7,8 @@ or to discard it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.members import replicas
@@ -175,28 +177,29 @@ def damaged_claim(seen: Observation) -> Step | None:
     A claim that is being deleted is skipped. It stays until its pod is gone, and the pod stays
     until its member is replaced, so the replacement must not wait for the claim.
     """
-    used = (claim for claim in seen.claims if claim.ordinal < seen.replicas)
-    return next((hold for claim in used if (hold := _distrusted(claim))), None)
+    return _distrusted(claim for claim in seen.claims if claim.ordinal < seen.replicas)
 
 
 def damaged_leftover(seen: Observation) -> Step | None:
     """The same for a claim beyond the replicas. Asked last, as no pod uses it."""
-    return next((hold for claim in seen.claims if (hold := _distrusted(claim))), None)
+    return _distrusted(seen.claims)
 
 
-def _distrusted(claim: Claim) -> Hold | None:
-    if claim.deleting:
-        return None
-    if claim.damage:
-        return damaged_record(claim)
-    if claim.record is None or claim.own_record:
-        return None
-    return Hold(
-        "ClaimRestored",
-        f"claim {claim.name} is not the one its record was written for: it was restored from a "
-        "backup or cloned, so its data may be old. If the others are a quorum, delete the claim, "
-        "and its member is replaced. Otherwise restore the cluster from a snapshot",
-    )
+def _distrusted(claims: Iterable[Claim]) -> Hold | None:
+    for claim in claims:
+        if claim.deleting:
+            continue
+        if claim.damage:
+            return damaged_record(claim)
+        if claim.record and not claim.own_record:
+            return Hold(
+                "ClaimRestored",
+                f"claim {claim.name} is not the one its record was written for: it was restored "
+                "from a backup or cloned, so its data may be old. If the others are a quorum, "
+                "delete the claim, and its member is replaced. Otherwise restore the cluster from "
+                "a snapshot",
+            )
+    return None
 
 
 def damaged_record(claim: Claim) -> Hold:

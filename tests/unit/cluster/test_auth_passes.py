@@ -460,10 +460,7 @@ async def test_users_had_to_be_given_up_for_another_authority_in_place_of_a_lost
     assert "if there is no copy, delete Secret a-server-tls and then all pods" in told
 
     on.kube.remove(SECRETS, "default", "a-server-tls")
-    for pod in ("a-0", "a-1", "a-2"):
-        on.nodes.kill(pod)
-    for _ in range(10):  # kubelets start no pod before its Secrets are there
-        await on.once()
+    await on.delete_pods(passes=10)
     await on.run()
 
     assert on.kube.find(SECRETS, "a-client-ca")

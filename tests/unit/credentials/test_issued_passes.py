@@ -568,10 +568,7 @@ class TestAnotherAuthority:
         assert told["reason"] == "CertificatesUnusable"
         assert f"Secret {name} cannot be used" in told["message"]
 
-        for pod in ("a-0", "a-1", "a-2"):
-            settled.nodes.kill(pod)
-        for _ in range(3):
-            await settled.once()
+        await settled.delete_pods(passes=3)
 
         assert settled.kube.find(SECRETS, name)
 
@@ -587,10 +584,7 @@ class TestAnotherAuthority:
         assert "or delete Secret a-server-tls and then all pods of the cluster" in told
 
         settled.kube.remove(SECRETS, "default", "a-server-tls")
-        for pod in ("a-0", "a-1", "a-2"):
-            settled.nodes.kill(pod)
-        for _ in range(10):  # kubelets start no pod before its Secrets are there
-            await settled.once()
+        await settled.delete_pods(passes=10)
         await a_while(settled, 4 * OVERLAP)
 
         assert settled.condition("Progressing")["reason"] == "AsDeclared"

@@ -571,10 +571,7 @@ class TestAtRest:
         assert "Restore the Secret" not in told["message"]
         assert "delete all pods of the cluster" in told["message"]
 
-        for pod in ("a-0", "a-1", "a-2"):
-            settled.nodes.kill(pod)
-        for _ in range(10):
-            await settled.once()
+        await settled.delete_pods(passes=10)
         for name in ("a-peer-ca", "a-client-ca"):
             made = x509.load_pem_x509_certificate(data(settled, name)["ca.crt"])
             assert made.not_valid_after_utc.timestamp() > settled.clock.now
@@ -590,10 +587,7 @@ class TestAtRest:
         told = settled.condition("Blocked")["message"]
         assert "Restore the Secret's content; or, if there is no copy, delete all pods" in told
 
-        for pod in ("a-0", "a-1", "a-2"):
-            settled.nodes.kill(pod)
-        for _ in range(10):  # kubelets start no pod before its Secrets are there
-            await settled.once()
+        await settled.delete_pods(passes=10)
         await settled.run()
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
         assert all(settled.kube.find(SECRETS, name) for name in SECRET_NAMES)
@@ -610,10 +604,7 @@ class TestAtRest:
         assert "if there is no copy, delete Secret a-server-tls and then all pods" in told
 
         settled.kube.remove(SECRETS, "default", "a-server-tls")
-        for pod in ("a-0", "a-1", "a-2"):
-            settled.nodes.kill(pod)
-        for _ in range(10):
-            await settled.once()
+        await settled.delete_pods(passes=10)
         await settled.run()
         assert settled.condition("Progressing")["reason"] == "AsDeclared"
         assert all(settled.kube.find(SECRETS, name) for name in SECRET_NAMES)

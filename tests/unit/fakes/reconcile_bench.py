@@ -100,6 +100,14 @@ class Bench:
             self.clock.now += delay if delay is not None else 1.0
         raise AssertionError(f"no rest after {passes} passes: {self.kube.log[-12:]}")
 
+    async def delete_pods(self, *, passes: int) -> None:
+        """Deletes all three, as a user would, and makes these passes before the world turns:
+        kubelets start no pod before its Secrets are there."""
+        for ordinal in range(3):
+            self.nodes.kill(f"a-{ordinal}")
+        for _ in range(passes):
+            await self.once()
+
     async def rest(self, seconds: float) -> None:
         """Passes when they are due, in a world where nothing happens."""
         ends = self.clock.now + seconds

@@ -43,7 +43,7 @@ def _looked_up(store: Store, namespace: str) -> set[str]:
         if (record := reading.secret(raw).bootstrap) is None:
             continue
         places = (record.chosen if record.restoring else None, record.successor)
-        found |= {one.store.location(one.store.key) for one in places if one}
+        found |= {one.store.place for one in places if one}
     return found
 
 

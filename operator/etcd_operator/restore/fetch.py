@@ -73,7 +73,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         raise Unfinished(order.by_its_field(error.failure.message)) from error
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
-    log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
+    log.info("fetched %d bytes of %s", checked.size, order.store.place)
 
 
 def _begin_anew(order: Order, root: Path) -> None:

@@ -22,7 +22,7 @@ Source = Store | BackupRef
 
 def named_in(source: Source) -> str:
     """The name of the EtcdBackup, or the location in a store."""
-    return source.name if isinstance(source, BackupRef) else source.location(source.key)
+    return source.name if isinstance(source, BackupRef) else source.place
 
 
 def backup_in(source: Source) -> str:

@@ -95,6 +95,11 @@ class Store:
     def path_field(self) -> str:
         return f"spec.{self.section}.path"
 
+    @property
+    def place(self) -> str:
+        """The location of its own key."""
+        return self.location(self.key)
+
     def location(self, key: str) -> str:
         return f"{self.section}://{self.bucket}/{key}"
 
@@ -247,7 +252,7 @@ def not_meant(store: Store, sha256: str) -> str:
     if store.sha256 in ("", sha256):
         return ""
     return (
-        f"the backup at {store.location(store.key)} has SHA-256 {sha256}, but the EtcdBackup has "
+        f"the backup at {store.place} has SHA-256 {sha256}, but the EtcdBackup has "
         f"stored {store.sha256} there, so another backup has taken its place. To restore what is "
         "there now, name the store and the path instead of the EtcdBackup"
     )

@@ -64,11 +64,11 @@ def in_place(restore: EtcdRestore, cluster_id: str, source: str) -> str:
 
 def _place(source: Source | NotRestorable) -> object:
     if isinstance(source, Store):
-        return source.location(source.key), source.endpoint
+        return source.place, source.endpoint
     return source
 
 
 def _in_words(source: Source) -> str:
     if isinstance(source, Store):
-        return source.location(source.key)
+        return source.place
     return f"what EtcdBackup {source.name} has stored"

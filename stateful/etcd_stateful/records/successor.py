@@ -43,7 +43,7 @@ class Successor:
     @property
     def source(self) -> str:
         """What the EtcdRestore names, as `api.source.named_in`."""
-        return self.backup or self.store.location(self.store.key)
+        return self.backup or self.store.place
 
     @property
     def ordinal(self) -> int:

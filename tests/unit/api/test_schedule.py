@@ -83,7 +83,7 @@ def test_each_run_has_its_own_etcdbackup(path: str, expected: str) -> None:
     backup = parse_backup(made)
     assert made["metadata"]["name"] == backup.name == "nightly-29920500"
     assert "ownerReferences" not in made["metadata"], "who deletes a schedule keeps its backups"
-    assert backup.store.location(backup.store.key) == f"s3://{expected}"
+    assert backup.store.place == f"s3://{expected}"
     assert backup.verify == "Restore", "retention goes by what was verified"
     assert not backup.periodic
     assert template["s3"]["path"] == path, "the template stays as it is"

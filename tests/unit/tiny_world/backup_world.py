@@ -258,7 +258,7 @@ class BackupWorld:
         self.log.append(f"  {name} ends: {code} {words[:150]}")
         if code == 0 and pod.order.action == "prove":
             store = pod.order.store
-            self.proven.add((store.location(store.key), pod.order.expected))
+            self.proven.add((store.place, pod.order.expected))
         if pod.stopping:
             self.api.remove(PODS, "default", name)
             return

@@ -108,4 +108,4 @@ def _found(seen: Observation, source: Source) -> tuple[Store, Chosen | None] | W
 
 def _in_words(store: Store, chosen: Chosen | None) -> str:
     of = f", which EtcdBackup {chosen.backup} has stored" if chosen else ""
-    return f"{store.location(store.key)}{of}"
+    return f"{store.place}{of}"

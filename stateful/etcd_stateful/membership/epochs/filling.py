@@ -95,7 +95,7 @@ def _of_job(job: Job, filling: Filling) -> Step | Failed | None:
         return None
     if job.state == "failed":
         return Failed(f"{volume_jobs.why_failed(job)}{filling.whose}")
-    where = filling.store.location(filling.store.key)
+    where = filling.store.place
     doing = f"Job {job.name} to restore {where}{filling.whose}"
     return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
 
@@ -113,5 +113,5 @@ def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
         field=filling.field,
     )
     name = naming.restore_job(seen.cluster.name)
-    where = filling.store.location(filling.store.key)
+    where = filling.store.place
     return CreateJob(name, manifest, f"Job {name} restores {where}")

@@ -108,7 +108,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
     )
     words = (
         f"EtcdRestore {restore.name} replaces cluster {to_hex(record.cluster_id)} with "
-        f"{found.location(found.key)}; the cluster serves until that is restored"
+        f"{found.place}; the cluster serves until that is restored"
     )
     return WriteBootstrap.of(seen, replace(record, successor=taking), words)
 

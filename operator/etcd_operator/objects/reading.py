@@ -228,6 +228,7 @@ def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
         owner=words,
         passing=predecessor or "deletionTimestamp" in raw["metadata"],
         orphan=owner is None,
+        kept_by=trouble.kept_by(raw["metadata"]),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from etcd_operator.objects import termination_message
 from etcd_operator.timestamps import seconds, seconds_since
 from etcd_stateful import naming, stored_conditions
+from etcd_stateful.observed.objects import OF_KUBERNETES
 
 Object = Mapping[str, Any]
 
@@ -116,10 +117,11 @@ def _lost(pod: Object, status: Object, now: float) -> str:
 
 
 def kept_by(metadata: Object) -> str:
-    """The finalizers that alone keep a pod: its grace period is none once the kubelet has seen its
-    containers stop, or somebody has force-deleted it."""
+    """The finalizers that alone keep an object. The grace period of a pod is none once the kubelet
+    has seen its containers stop, or somebody has force-deleted it."""
     ended = metadata.get("deletionGracePeriodSeconds") == 0
-    return ", ".join(metadata.get("finalizers") or ()) if ended else ""
+    kept = (one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES)
+    return ", ".join(kept) if ended else ""
 
 
 def _crashing(status: Object) -> str:

@@ -22,13 +22,10 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import ApplyChild, Wait
 from etcd_stateful.membership.tls import issued
-from etcd_stateful.observed.objects import Live
+from etcd_stateful.observed.objects import OF_KUBERNETES, Live
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
-
-_OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
-"""Finalizers that the garbage collector removes by itself."""
 
 
 def required(seen: Observation) -> tuple[tuple[Live | None, Manifest], ...]:
@@ -97,7 +94,7 @@ def being_deleted(seen: Observation) -> Wait | None:
 def _to_be_gone(kind: str, live: Live) -> Wait:
     metadata = live["metadata"]
     words = f"{kind} {metadata['name']}, which is being deleted, to be gone; then it is recreated"
-    kept = [one for one in metadata.get("finalizers") or () if one not in _OF_KUBERNETES]
+    kept = [one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES]
     if kept:
         words += (
             f". Its finalizer {', '.join(kept)} keeps it: if what set that is gone, remove it from "

@@ -126,12 +126,14 @@ def _paused(seen: Observation) -> Step | None:
 def _names_taken(seen: Observation) -> Step | None:
     """Holds if an object of another owner has a name that the cluster needs (I10)."""
     required = [foreign for foreign in seen.foreign if not _is_optional(seen, foreign)]
-    if passing := next((foreign for foreign in required if foreign.passing), None):
-        return Wait(f"{passing.kind} {passing.name} of {passing.owner} to be gone")
-    return _name_taken(required[0]) if required else None
+    first = min(required, key=lambda foreign: not foreign.passing, default=None)
+    return _name_taken(first) if first else None
 
 
-def _name_taken(foreign: Foreign) -> Hold:
+def _name_taken(foreign: Foreign) -> Wait | Hold:
+    if foreign.passing:
+        words = f"{foreign.kind} {foreign.name} of {foreign.owner} to be gone"
+        return Wait(f"{words} ({roster.kept_by(foreign.kept_by)})" if foreign.kept_by else words)
     return Hold(
         "NameTaken",
         f"{foreign.kind} {foreign.name} belongs to {foreign.owner}. It is left alone; delete it, "
@@ -210,11 +212,7 @@ def _predecessors(seen: Observation) -> Step | None:
 def _optional_name_taken(seen: Observation) -> Step | None:
     """The same as `_names_taken`, for names that members do without. So it is asked last."""
     taken = next((foreign for foreign in seen.foreign if _is_optional(seen, foreign)), None)
-    if taken is None:
-        return None
-    if taken.passing:
-        return Wait(f"{taken.kind} {taken.name} of {taken.owner} to be gone")
-    return _name_taken(taken)
+    return _name_taken(taken) if taken else None
 
 
 def _is_optional(seen: Observation, foreign: Foreign) -> bool:

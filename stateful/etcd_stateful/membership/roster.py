@@ -333,7 +333,10 @@ def name_taken(seen: Observation, ordinal: int) -> str:
     if other is None:
         return ""
     if other.passing:
-        return f"another pod of this name is being deleted (if its node is off for good, {GIVE_UP})"
+        gone = "another pod of this name is being deleted"
+        if other.kept_by:
+            return f"{gone}, and {kept_by(other.kept_by)}"
+        return f"{gone} (if its node is off for good, {GIVE_UP})"
     if not other.orphan:
         return f"a pod of this name belongs to {other.owner}: delete it"
     labels = " ".join(f"{key}={one}" for key, one in naming.selector(seen.cluster.name).items())
@@ -356,13 +359,18 @@ def stopping(pod: Pod) -> str:
     if not pod.overdue:
         return pod.name
     if pod.kept_by:
-        return (
-            f"{pod.name} (its finalizer {pod.kept_by} keeps it: if what set that is gone, remove "
-            "it from metadata.finalizers)"
-        )
+        return f"{pod.name} ({kept_by(pod.kept_by)})"
     return (
         f"{pod.name} (its node does not confirm that it has stopped; if the node is off for good, "
         f"{GIVE_UP})"
+    )
+
+
+def kept_by(finalizers: str) -> str:
+    """What to do about finalizers that keep an object."""
+    return (
+        f"its finalizer {finalizers} keeps it: if what set that is gone, remove it from "
+        "metadata.finalizers"
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.records.member import MemberRecord
 
 Live = Mapping[str, Any]
 """An object as the API server stores it."""
+
+OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers that the garbage collector removes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Foreign:
     """It will go away: it is being deleted, or its owner was a deleted cluster of this name."""
     orphan: bool = False
     """It has no owner."""
+    kept_by: str = ""
+    """The finalizers that keep it, once nothing else does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,19 @@ async def test_a_pod_of_another_owner_was_awaited_without_naming_it(bench):
     assert "a pod of this name belongs to ReplicaSet other: delete it" in told
 
 
+async def test_the_node_was_blamed_for_a_left_over_pod_that_a_finalizer_keeps(bench):
+    """Of the previous StatefulSet. Nor are pods above it created, so no member may serve."""
+    owner = {"kind": "StatefulSet", "name": "a", "uid": "before", "controller": True}
+    stopped = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    left = {"ownerReferences": [owner], "finalizers": ["mesh/a"], **stopped}
+    alter(bench, PODS, "a-1", lambda pod: pod["metadata"].update(left))
+    await bench.rest(60)
+
+    told = bench.condition("Progressing")["message"]
+    assert "another pod of this name is being deleted, and its finalizer mesh/a keeps it" in told
+    assert "off for good" not in told
+
+
 async def test_a_pod_that_the_watch_has_yet_to_show_is_not_in_the_way(bench):
     labels = bench.kube.live(PODS, "a-1")["metadata"]["labels"]
     alter(bench, PODS, "a-1", stripped)

@@ -791,6 +791,11 @@ class TestI10OthersObjectsAreLeftAlone:
         rest = drive(world)
 
         assert rest == Wait(f"{kind} {name} of the deleted cluster to be gone")
+        world.foreign = tuple(replace(one, kept_by="lb/cleanup") for one in world.foreign)
+        assert decide(world.observe()) == Wait(
+            f"{kind} {name} of the deleted cluster to be gone (its finalizer lb/cleanup keeps it: "
+            "if what set that is gone, remove it from metadata.finalizers)"
+        ), "nothing said what keeps it"
         assert world.history == []
 
         world.foreign = ()

@@ -227,6 +227,7 @@ def test_the_node_was_blamed_for_a_pod_that_a_finalizer_keeps():
     stopped = {"deletionTimestamp": "2025-12-31T23:59:00Z", "deletionGracePeriodSeconds": 0}
     kept = said(node="node-1", finalizers=["mesh/a"], **stopped)
     assert kept == "it was deleted, and its finalizer mesh/a keeps it"
+    assert "has not confirmed" in said(finalizers=["foregroundDeletion"], **stopped)
 
 
 def test_an_evicted_pod_is_reported():

@@ -54,9 +54,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "    if fails or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):\n",
-        "    if False:\n",
+        "    if fails or absent or _another_is_away(seen, seat) or (",
+        "    if (",
         "a template that fails in one pod is tried on a member",
+    ),
+    Mutant(
+        _ROLL,
+        "    if any(claim and claim.deleting for claim in below):\n        return None\n",
+        "",
+        "a member's pod is deleted, and not created again for as long as a claim below it is kept",
     ),
     Mutant(
         _ROLL,

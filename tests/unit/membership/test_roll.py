@@ -17,7 +17,7 @@ from views import (
     with_status,
     without_status,
 )
-from worlds import World, body, drive, formed, is_write, labels, until
+from worlds import World, body, claim_gone, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership.members import changes
@@ -906,6 +906,49 @@ class TestAPodThatIsNoMemberYetUnderAQuota:
         assert roll.give_way(with_claim(seen, 1, record=None)) is None, "of no member"
         assert roll.give_way(replace(seen, missing={"c-1": 30.0})) is None, "it may only be late"
         assert roll.give_way(with_pod(seen, 2, age=30.0)) is None, "it has just given way"
+
+
+class TestAboveAClaimThatIsKept:
+    """A finalizer keeps the claim of a removed member. The StatefulSet controller creates no pod
+    above it, so one that is deleted there is gone for as long."""
+
+    def kept(self) -> World:
+        world = formed(5)
+        world.stuck_claims = {0}
+        world.claims[0].deleting = True
+        drive(world)
+        assert world.serving() == {1, 2, 3, 4}
+        world.history.clear()
+        return world
+
+    def test_a_member_whose_etcd_fails_was_deleted(self) -> None:
+        """It may come up by itself, as its container is restarted."""
+        world = self.kept()
+        world.pods[4].crashing = True
+
+        rest = drive(world, idle=60)
+
+        assert world.history == []
+        assert rest == Wait(f"pod c-0 to be created; it waits for {claim_gone(0).reason}")
+        world.stuck_claims = set()
+        drive(world, idle=60)
+        assert labels(world.history)[0] == "restart c-4"
+
+    def test_so_was_a_slow_one_for_an_edit(self) -> None:
+        world = self.kept()
+        world.edit(**LABEL)
+        drive(world, idle=3)
+        world.history.clear()
+
+        seen = with_pod(world.observe(), 4, ready=False)
+
+        assert roll.ailing_pod(seen) is None
+        gone = tuple(claim for claim in seen.claims if claim.ordinal)
+        refused = replace(seen, claims=gone)
+        assert roll.ailing_pod(refused) is None, "as where a policy refuses c-0"
+        waits = replace(seen.pods[0], ordinal=0, name="c-0", ready=False)
+        made = replace(refused, pods=(waits, *seen.pods))
+        assert labels([roll.ailing_pod(made)]) == ["restart c-4"]
 
 
 class TestCrashing:

@@ -189,14 +189,16 @@ def ailing_pod(seen: Observation) -> Step | None:
     etcd answers from memory while its probe fails, and probes have longer than the operator waits.
     If it leads and does not answer, etcd itself hands over as it stops (3.5.35, 3.6.16, 3.7.3).
 
-    Not while any other pod is in trouble, which may be that of the newest template, or stops (I8).
+    Not while any other pod is in trouble, which may be that of the newest template, or stops (I8),
+    or one below it is missing: nothing may be created above that one.
     """
     away = [one for one in roster.voters(seen) if not (one.serves and one.takes_traffic)]
     if seen.etcd is None or len(away) != 1 or _template_lacks_image(seen):
         return None
     [seat] = away
     fails = any(one.is_stuck for one in seen.pods if one.ordinal != seat.ordinal)
-    if fails or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):
+    absent = any(seen.pod(ordinal) is None for ordinal in range(seat.ordinal))
+    if fails or absent or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):
         return None
     return _in_turn(seen, seat) if may_cure(seen, seat) else None
 
@@ -302,4 +304,9 @@ def _may_go(seat: Seat, pod: Pod) -> bool:
 
 
 def restart(seen: Observation, pod: Pod, why: str) -> DeletePod | None:
+    """Deletes the pod, unless it would not come back for as long as something keeps a claim: the
+    StatefulSet controller creates no pod above one whose claim is being deleted."""
+    below = (seen.claim(ordinal) for ordinal in range(pod.ordinal) if seen.pod(ordinal) is None)
+    if any(claim and claim.deleting for claim in below):
+        return None
     return DeletePod.of(seen, pod, f"pod {pod.name} is restarted: {why}")

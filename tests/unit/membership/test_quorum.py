@@ -43,6 +43,18 @@ def wiped(size: int, *ordinals: int, **spec: object) -> World:
 
 
 class TestMayComeBack:
+    def test_nothing_was_said_of_members_whose_disks_hang(self) -> None:
+        """As when the storage of all is away: each answers from memory, and names a leader."""
+        world = formed(3)
+        for pod in world.pods.values():
+            pod.hangs = (world.etcd.leader, world.etcd.term)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        for name in ("c-0", "c-1", "c-2"):
+            assert f"{name} names a leader and is not Ready: its disk may hang" in rest.reason
+
     @pytest.mark.parametrize(
         ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]
     )

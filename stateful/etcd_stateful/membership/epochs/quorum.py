@@ -36,7 +36,7 @@ def missing(seen: Observation) -> Step | None:
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
     without = [*_never_started(seen, every), *(seat for seat in every if _is_learner(seat))]
     every, size = [seat for seat in every if seat not in without], size - len(without)
-    silent = [seat for seat in every if not seat.hears_leader]
+    silent = [seat for seat in every if not seat.hears_leader or _may_hang(seat)]
     lost = [seat for seat in every if is_lost(seat)]
     whys = (_why(seen, seat) for seat in silent)
     said = (*whys, _where_to_look(seen, silent), upgrade.hint_if_assumed(seen))
@@ -159,6 +159,11 @@ def _may_only_start(seen: Observation, lost: list[Seat]) -> str:
     )
 
 
+def _may_hang(seat: Seat) -> bool:
+    """Whether it names a leader from memory alone: its probe, which reads with a quorum, fails."""
+    return seat.hears_leader and seat.pod is not None and not (seat.pod.ready or seat.pod.unready)
+
+
 def _had_one_member(seen: Observation) -> bool:
     """Whether the cluster began with one member, or went on with one: by a restore or a
     recovery."""
@@ -196,5 +201,6 @@ def _why(seen: Observation, seat: Seat) -> str:
         detail = pod.answer.finding.detail if pod.answer else ""
         return f"{seat.name}: {words} ({detail})" if detail else f"{seat.name}: {words}"
     if seat.status is not None:
-        return f"{seat.name} runs without a leader"
+        hangs = "names a leader and is not Ready: its disk may hang"
+        return f"{seat.name} {hangs if seat.hears_leader else 'runs without a leader'}"
     return f"{seat.name} does not answer{roster.why_silent(pod)}"

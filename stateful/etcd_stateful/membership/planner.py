@@ -360,6 +360,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.unreadable_volume,
     attempts.late_edits,
     alarms.undecided,
+    alarms.unheard,
     _Edits(roll.ailing_pod),
     awaited.unserving_pod,
     blocked.first_quorum,

@@ -119,6 +119,44 @@ def test_a_tie_is_left_to_a_human_and_both_sides_are_named(size: int, sides: str
     assert len(world.etcd.alarms) == 1
 
 
+def test_a_healthy_pod_was_waited_for_although_another_has_yet_to_be_compared() -> None:
+    """No pod is Ready under CORRUPT. The advice leads on."""
+    world = formed(3)
+    world.pods[2].silent = True
+    world.etcd.alarms = [Alarm("CORRUPT", 0)]
+
+    rest = drive(world)
+
+    assert rest == Wait(
+        "etcd in c-2 to answer, so that its data can be compared: etcd has raised the alarm "
+        "CORRUPT, and serves nobody until then. Most members agree: if c-2 will not come back, "
+        "delete claim data-c-2, and a new member takes its place",
+        soon=True,
+    )
+    world.claims[2].deleting = True
+    drive(world)
+    assert world.etcd.alarms == []
+
+
+def test_a_member_that_may_decide_is_waited_for_and_not_given_up() -> None:
+    world = corrupt(3, 0, blamed=0)
+    world.pods[2].silent = True
+
+    rest = drive(world)
+
+    assert isinstance(rest, Wait)
+    assert rest.reason.startswith("etcd in c-2 to answer")
+    assert "delete" not in rest.reason
+
+
+def test_with_an_empty_dir_the_pod_is_deleted() -> None:
+    world = formed(3, pod={"emptyDir": {}})
+    world.pods[2].silent = True
+    world.etcd.alarms = [Alarm("CORRUPT", 0)]
+
+    assert "delete pod c-2, and a new member" in decide(world.observe()).reason
+
+
 def test_the_only_member_keeps_its_alarm_and_the_ways_out_are_named() -> None:
     world = corrupt(1, blamed=0)
 

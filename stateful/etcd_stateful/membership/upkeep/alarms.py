@@ -108,6 +108,28 @@ def undecided(seen: Observation) -> Step | None:
     return Hold("DataDiffers", f"etcd has raised the alarm CORRUPT, and {why}. {ways}")
 
 
+def unheard(seen: Observation) -> Step | None:
+    """Waits for voters whose etcd runs, for all that is known, and does not answer. Asked after
+    `undecided`: as no pod is Ready under CORRUPT, nothing else tells that these hold up all
+    others."""
+    voters = [seat for seat in roster.voters(seen) if not seat.answers]
+    silent = [one for one in voters if one.pod and one.pod.runs_etcd and not one.pod.trouble]
+    if not seen.is_corrupt or not silent:
+        return None
+    names, way = roster.in_words(silent), ""
+    if not is_undecided(seen):
+        lost = f"claim {silent[0].claim.name}" if silent[0].claim else f"pod {silent[0].name}"
+        way = (
+            f". Most members agree: if {silent[0].name} will not come back, delete {lost}, and a "
+            "new member takes its place"
+        )
+    return Wait(
+        f"etcd in {names} to answer, so that its data can be compared: etcd has raised the alarm "
+        f"CORRUPT, and serves nobody until then{way}",
+        soon=True,
+    )
+
+
 def _may_answer(seen: Observation) -> bool:
     """Whether a voter without a hash may have one later. One that has lost its data has none, and
     is not removed while a learner copies."""

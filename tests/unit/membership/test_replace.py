@@ -13,6 +13,7 @@ from worlds import OLD, World, body, drive, formed, is_write, labels, until
 from etcd_stateful import naming
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.members import changes
+from etcd_stateful.membership.members import replace as replacing
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -254,6 +255,19 @@ class TestOnlyWithAQuorumOfTheRest:
             f"c-{follower} to serve, so that c-2 can be replaced: claim data-c-2 is being deleted",
             soon=True,
         )
+
+    def test_a_lost_one_was_kept_for_its_use_although_its_disk_hangs(self) -> None:
+        """The one before it has yet to be replaced, which may wait for a node."""
+        world = formed(5)
+        world.claims[0].deleting = True
+        seen = world.observe()
+        seen = with_members(seen, *(one for one in seen.members if one != seat(seen, 4).member))
+        assert not isinstance(replacing.remove_lost_voter(seen), MemberRemove)
+
+        step = replacing.remove_lost_voter(with_pod(seen, 0, ready=False))
+
+        assert isinstance(step, MemberRemove | MoveLeader)
+        assert "c-0" in step.reason
 
     def test_the_only_member_is_held_and_the_ways_out_are_named(self) -> None:
         world = formed(1)

@@ -59,7 +59,7 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
 def _is_of_use(seen: Observation, seat: Seat) -> bool:
     """Whether it still serves. Under CORRUPT nobody is served before the members that the majority
     contradicts are removed, and a new member may have to wait for a node."""
-    return seat.serves and not is_outvoted(seen, seat.ordinal)
+    return roster.counts(seen, seat) and not is_outvoted(seen, seat.ordinal)
 
 
 def delete_remains(seen: Observation) -> Step | None:

@@ -567,3 +567,6 @@ def test_each_run_of_an_etcd_that_fails_changed_what_was_waited_for() -> None:
     told = {decide(with_pod(seen, 0, crashing=one, trouble=fails)) for one in (True, False)}
 
     assert told == {Wait(f"pod c-0: {fails}")}
+    beside = with_pod(seen, 0, etcd_started=False, trouble="no node has room")
+    said = {decide(with_pod(beside, 2, **failing)) for failing in (DOWN, TRIED_AGAIN)}
+    assert said == {Wait("pod c-0: no node has room")}

@@ -31,7 +31,7 @@ WALKS = int(os.environ.get("WALKS", FEW))
 EVENTS = 70
 WAITS = re.compile(
     "a quorum|its volume cannot be read|to serve, so that|to be gone|what keeps it|no node has its|"
-    "is only assumed|name another survivor|kubectl label pod|kubectl delete pod"
+    "has lost its volume|is only assumed|name another survivor|kubectl label pod|kubectl delete pod"
 )
 """What a cluster may wait for for good, once all faults but lost volumes and kept claims are
 over."""
@@ -133,7 +133,7 @@ class Walk(Mishaps):
         self.world.cut_off, self.world.stuck, self.world.job_runs = False, set(), True
         self.world.calm_down()
         for pod in self.world.pods.values():
-            pod.silent = pod.overdue = False
+            pod.silent, pod.hangs, pod.overdue = False, None, False
         if self.chance.random() < 0.6:
             self.world.stuck_claims = set()
         if self.chance.random() < 0.6:
@@ -164,6 +164,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.stateful_set_is_deleted: 0.8,
     Walk.stateful_set_is_scaled: 0.6,
     Walk.etcd_hangs: 1,
+    Walk.disk_hangs: 1,
     Walk.size_is_edited: 1,
     Walk.version_is_edited: 0.6,
     Walk.tls_is_edited: 0.6,

@@ -99,6 +99,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.log_is_damaged: 0.3,
     Walk.member_is_removed_by_hand: 0.3,
     Walk.etcd_hangs: 1,
+    Walk.disk_hangs: 1,
     Walk.volume_differs: 0.3,
     Walk.template_is_edited: 0.7,
     Walk.pause: 1,
@@ -115,7 +116,7 @@ def end_of(seed: int) -> tuple[World, Step]:
     walk.run()
     walk.world.cut_off, walk.world.stuck = False, set()
     for pod in walk.world.pods.values():
-        pod.silent = False
+        pod.silent, pod.hangs = False, None
     walk.world.edit(paused=False)
     return walk.world, drive(walk.world, idle=35, limit=600)
 

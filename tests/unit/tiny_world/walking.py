@@ -64,6 +64,15 @@ class Walking(Generic[W]):
         if there := sorted(self.world.pods):
             self.world.pods[self.chance.choice(there)].silent = self.chance.random() < 0.5
 
+    def disk_hangs(self) -> None:
+        """Or those that hung go on. Not a learner's: its probe fails anyway, so nothing tells."""
+        etcd, serving = self.world.etcd, self.world.serving()
+        for ordinal, pod in sorted(self.world.pods.items()):
+            if pod.hangs:
+                pod.hangs = None
+            elif etcd and ordinal in serving and self.chance.random() < 0.4:
+                pod.hangs = (etcd.leader, etcd.term)
+
     def volume_differs(self) -> None:
         """One member is corrupt, and etcd blames any of them."""
         etcd = self.world.etcd

@@ -69,6 +69,8 @@ class PodState:
     trouble: str = ""
     silent: bool = False
     """Neither its `start` nor its etcd answers."""
+    hangs: tuple[int, int] | None = None
+    """Its disk hangs: the leader and the term that its etcd goes on naming from memory."""
     hidden: bool = False
     """Somebody has removed its labels, so that its StatefulSet has let go of it."""
     age: float = 0.0

@@ -162,7 +162,7 @@ class World:
 
     def _is_up(self, ordinal: int) -> bool:
         pod = self.pods[ordinal]
-        return not (pod.silent or pod.crashing or pod.damage)
+        return not (pod.silent or pod.crashing or pod.damage or pod.hangs)
 
     def epoch_on(self, ordinal: int) -> int:
         """The epoch in the marker on a volume."""

@@ -36,7 +36,8 @@ def observe(world: World) -> Observation:
     statuses = {one: status for one, status in said.items() if status.cluster_id == ours}
     strange = {one: status.cluster_id for one, status in said.items() if one not in statuses}
     etcd = world.etcds[view.cluster_id] if view else Etcd()
-    voters = {one: said.member_id for one, said in statuses.items() if not said.learner}
+    stored = {one: said for one, said in statuses.items() if not world.pods[one].hangs}
+    voters = {one: said.member_id for one, said in stored.items() if not said.learner}
     hashed = {one: etcd.differing.get(member, 1) for one, member in voters.items()}
     seen = Observation(
         cluster=found,
@@ -109,8 +110,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         ready=_is_ready(world, ordinal),
         in_start=waits,
         etcd_started=pod.where == "etcd",
-        trouble=pod.trouble
-        or ("its image cannot be pulled" if pod.where == "image" or lacks else ""),
+        trouble=pod.trouble or _trouble(world, ordinal, lacks=lacks),
         answer=StartAnswer(pod.challenge, _finding(world, ordinal)) if answers else None,
         record=load_member(pod.annotations) if pod.annotations else None,
         revision=pod.revision,
@@ -129,6 +129,14 @@ def _pod(world: World, ordinal: int) -> Pod:
         quota=pod.quota,
         epoch=pod.epoch or None,
     )
+
+
+def _trouble(world: World, ordinal: int, *, lacks: bool) -> str:
+    pod, claim = world.pods[ordinal], world.claims.get(ordinal)
+    if pod.where == "image" or lacks:
+        return "its image cannot be pulled"
+    lost = claim is not None and claim.phase == "Lost" and pod.where == "pending"
+    return f"claim data-c-{ordinal} has lost its volume" if lost else ""
 
 
 def _namesakes(world: World) -> tuple[Foreign, ...]:
@@ -170,24 +178,34 @@ def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
     statuses: dict[int, MemberStatus] = {}
     unasked = world.cut_off or world.secret is None or world.damage
     for ordinal, data in [] if unasked else world.running():
-        if data.member_id in world.alive(data.cluster_id) and not world.pods[ordinal].hidden:
+        if _answers_at(world, ordinal, data) and not world.pods[ordinal].hidden:
             statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
     ours = world.record.cluster_id if world.secret else 0
-    able = [said for said in statuses.values() if said.leader_id and not said.learner]
+    well = (said for at, said in statuses.items() if not world.pods[at].hangs)
+    able = [said for said in well if said.leader_id and not said.learner]
     if not any(said.cluster_id == ours for said in able):
         return None, statuses
     return EtcdView(ours, tuple(world.members[ours].values())), statuses
 
 
+def _answers_at(world: World, ordinal: int, data: Data) -> bool:
+    """Whether the member answers; if its disk hangs, from memory."""
+    if data.member_id in world.alive(data.cluster_id):
+        return True
+    pod, listed = world.pods[ordinal], world.members.get(data.cluster_id, {})
+    return bool(pod.hangs) and not pod.silent and data.member_id in listed
+
+
 def _status(world: World, ordinal: int, data: Data, etcd: Etcd) -> MemberStatus:
     version = world.pods[ordinal].version
+    leader, term = world.pods[ordinal].hangs or (etcd.leader, etcd.term)
     tells = minor(version) >= (3, 6)
     return MemberStatus(
         member_id=data.member_id,
         cluster_id=data.cluster_id,
         version=version,
-        leader_id=etcd.leader,
-        term=etcd.term,
+        leader_id=leader,
+        term=term,
         applied_index=data.applied,
         learner=etcd.members[data.member_id].learner,
         db_size=etcd.sizes.get(data.member_id, (4096, 4096))[0],

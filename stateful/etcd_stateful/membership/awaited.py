@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import roll, rollback, version_first
 from etcd_stateful.membership.steps import Step, Wait
@@ -32,7 +32,7 @@ def unserving_pod(seen: Observation) -> Step | None:
 def pod_of_a_taken_name(seen: Observation) -> Step | None:
     """Waits for a pod that is not created because another one has its name."""
     absent = [one for one in range(seen.replicas) if seen.pod(one) is None]
-    taken = next((one for one in absent if roster.name_taken(seen, one)), None)
+    taken = next((one for one in absent if wording.name_taken(seen, one)), None)
     return Wait(_in_words(seen, taken, None)) if taken is not None else None
 
 
@@ -63,7 +63,7 @@ def _silent_voter(seen: Observation) -> Step | None:
     if not is_latched(seen):
         return None
     away = [seat for seat in roster.voters(seen) if not seat.serves]
-    said = ", ".join(f"{one.name}{roster.why_silent(one.pod) if one.pod else ''}" for one in away)
+    said = ", ".join(f"{one.name}{wording.why_silent(one.pod) if one.pod else ''}" for one in away)
     return Wait(f"etcd in {said} to answer", soon=True) if away else None
 
 
@@ -79,18 +79,18 @@ def _rank(pod: Pod | None) -> int:
 def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     name = naming.pod(seen.cluster.name, ordinal)
     if pod is None:
-        why = roster.why_no_pod(seen, ordinal)
+        why = wording.why_no_pod(seen, ordinal)
         return f"pod {name} to be created; {why}{version_first.advice(seen)}"
     if pod.deleting:
-        return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
+        return f"pod {wording.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:
         return f"pod {name}: {pod.trouble}{_if_tied(seen, pod)}{version_first.advice(seen)}"
     if pod.etcd_started and seen.etcd is None:
         return f"etcd in pod {name} to reach a quorum"
     if pod.in_start:
-        silent = f"answer from its init container start{roster.why_silent(pod)}"
+        silent = f"answer from its init container start{wording.why_silent(pod)}"
         ticket = f"pod {name} to {'get its ticket' if pod.answer else silent}"
-        return roster.awaited_name(seen, pod) or ticket
+        return wording.awaited_name(seen, pod) or ticket
     why = f": {pod.unready}{version_first.advice(seen)}" if pod.unready else ""
     return f"pod {name} to become ready{why}"
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import awaited, blocked, children, put_off, roster, stalled
+from etcd_stateful.membership import awaited, blocked, children, put_off, roster, stalled, wording
 from etcd_stateful.membership.beginning import attempts, bootstrap, leftovers, tickets
 from etcd_stateful.membership.epochs import in_place, quorum, recovery, restore, volume_jobs
 from etcd_stateful.membership.members import (
@@ -133,7 +133,7 @@ def _names_taken(seen: Observation) -> Step | None:
 def _name_taken(foreign: Foreign) -> Wait | Hold:
     if foreign.passing:
         words = f"{foreign.kind} {foreign.name} of {foreign.owner} to be gone"
-        return Wait(f"{words} ({roster.kept_by(foreign.kept_by)})" if foreign.kept_by else words)
+        return Wait(f"{words} ({wording.kept_by(foreign.kept_by)})" if foreign.kept_by else words)
     return Hold(
         "NameTaken",
         f"{foreign.kind} {foreign.name} belongs to {foreign.owner}. It is left alone; delete it, "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.epochs.quorum import VOLUMES
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.members.loss import why_lost
@@ -55,7 +55,7 @@ def _why(seen: Observation, ordinal: int) -> str:
         return lost
     pod = seen.pod(ordinal)
     if pod is None:
-        taken = roster.name_taken(seen, ordinal)
+        taken = wording.name_taken(seen, ordinal)
         return "no pod: another one has its name" if taken else "no pod"
     if pod.trouble or pod.deleting:
         return pod.trouble or "stopping"

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from etcd_stateful import stored_conditions
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning.bootstrap import running_version
 from etcd_stateful.membership.epochs import in_place_request, survivor
 from etcd_stateful.membership.members.loss import why_lost
@@ -159,5 +159,5 @@ def _who_runs_what(seen: Observation) -> str:
     if not said:
         return ""
     runs = ", ".join(f"{n} of {len(every)} run {version}" for version, n in sorted(said.items()))
-    silent = roster.in_words([seat for seat in every if not seat.status])
+    silent = wording.in_words([seat for seat in every if not seat.status])
     return f"{runs}, no answer from {silent}" if silent else runs

@@ -21,7 +21,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import wording
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.beginning.bootstrap import (
     behind_the_spec,
@@ -133,7 +133,7 @@ def _trouble(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         return f"pod {pod.name}: {pod.trouble}" if pod.trouble else ""
     name = naming.pod(seen.cluster.name, ordinal)
     late = seen.missing.get(name, 0.0) > PODLESS_SECONDS
-    return f"{name}: {roster.not_created(seen, ordinal)}" if late else ""
+    return f"{name}: {wording.not_created(seen, ordinal)}" if late else ""
 
 
 def describe_late_edits(seen: Observation) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -81,7 +81,7 @@ def claim_in_the_way(seen: Observation) -> Step | None:
     may keep it for ever."""
     ordinal = replicas.in_the_way(seen)
     claim = seen.claim(ordinal) if ordinal is not None and ordinal < seen.cluster.size else None
-    return Wait(roster.to_be_gone(claim)) if claim else None
+    return Wait(wording.to_be_gone(claim)) if claim else None
 
 
 def claim_of_a_third_member(seen: Observation) -> Step | None:
@@ -99,7 +99,7 @@ def surplus_pods(seen: Observation) -> Step | None:
 
 def _discard(claim: Claim) -> Step:
     if claim.deleting:
-        return Wait(roster.to_be_gone(claim))
+        return Wait(wording.to_be_gone(claim))
     reason = f"claim {claim.name} is discarded: spec.retainedClaims.discard names its cluster"
     return DeleteClaim.of(claim, reason)
 

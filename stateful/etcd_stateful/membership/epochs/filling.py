@@ -14,7 +14,7 @@ from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import wording
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.epochs import volume_jobs
 from etcd_stateful.membership.observation import Observation
@@ -69,7 +69,7 @@ def wait_for_deleted_claim(seen: Observation, claim: Claim) -> Step:
     """Waits for the deleted claim that is to be filled. Kubernetes keeps it as long as there is a
     pod of the Job, even one that has ended, so the Job is deleted first."""
     words = f"claim {claim.name}, which it is to fill, is being deleted"
-    return volume_jobs.delete_job(seen, words) or Wait(roster.to_be_gone(claim), soon=True)
+    return volume_jobs.delete_job(seen, words) or Wait(wording.to_be_gone(claim), soon=True)
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:

@@ -22,7 +22,7 @@ from etcd_stateful.api.source import backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import put_off, roster
+from etcd_stateful.membership import put_off, roster, wording
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.epochs import (
     filling,
@@ -167,7 +167,7 @@ def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Clai
 
 def _take_over(seen: Observation, taking: Successor) -> Step:
     """Lets the successor take over, once no pod can use the old volumes any more."""
-    stopping = [roster.stopping(pod) for pod in seen.pods]
+    stopping = [wording.stopping(pod) for pod in seen.pods]
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         words = f"pods {names} to stop, before the restored cluster takes over"
@@ -199,7 +199,7 @@ def _call_off(seen: Observation, taking: Successor) -> Step:
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:
-        return Wait(roster.to_be_gone(claim), soon=True)
+        return Wait(wording.to_be_gone(claim), soon=True)
     if step := discard_first_volume(seen, "the restore in place is cancelled"):
         return step
     words = (
@@ -270,7 +270,7 @@ def _until_it_serves(seen: Observation) -> Step:
     pod = seen.pod(first[0].ordinal)
     if pod is None and (step := _claim_in_the_way(seen, first[0].ordinal)):
         return step
-    why = pod.trouble if pod else roster.not_created(seen, first[0].ordinal)
+    why = pod.trouble if pod else wording.not_created(seen, first[0].ordinal)
     name = naming.pod(seen.cluster.name, first[0].ordinal)
     words = f"{name} to serve the restored data{f' ({why})' if why else ''}"
     return Wait(f"{words}; until then {keeps}" if keeps else words, soon=True)

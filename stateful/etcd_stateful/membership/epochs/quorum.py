@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -47,7 +47,7 @@ def missing(seen: Observation) -> Step | None:
         return Wait(f"{words}{_if_outvoted(seen, every)}{_if_refused(seen, silent)}", soon=True)
     return Hold(
         "QuorumLost",
-        f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
+        f"the data of {wording.in_words(lost)} is lost and too few members are left for a quorum. "
         f"Without one, no member is replaced. {_may_be_back(lost) or _may_only_start(seen, lost)}"
         f"{survivor.ways_out(seen)}. {words}",
     )
@@ -139,7 +139,7 @@ def _may_be_back(lost: list[Seat]) -> str:
     if not bound:
         return ""
     return (
-        f"If the volume of {roster.in_words(bound)} still exists, such as in a zone that has no "
+        f"If the volume of {wording.in_words(bound)} still exists, such as in a zone that has no "
         "node for a while, only wait for a node that can use it: nothing is lost then. Otherwise: "
     )
 
@@ -183,17 +183,17 @@ def is_lost(seat: Seat) -> bool:
 def _where_to_look(seen: Observation, silent: list[Seat]) -> str:
     """Where it says why pods are not created; empty if all are, or another pod has the name."""
     absent = [seat for seat in silent if seat.pod is None]
-    known = any(roster.name_taken(seen, seat.ordinal) for seat in absent)
-    return roster.why_no_pod(seen, absent[0].ordinal) if absent and not known else ""
+    known = any(wording.name_taken(seen, seat.ordinal) for seat in absent)
+    return wording.why_no_pod(seen, absent[0].ordinal) if absent and not known else ""
 
 
 def _why(seen: Observation, seat: Seat) -> str:
     pod = seat.pod
     if pod is None:
-        taken = roster.name_taken(seen, seat.ordinal)
+        taken = wording.name_taken(seen, seat.ordinal)
         return f"{seat.name} has no pod{f' ({taken})' if taken else ''}"
     if pod.deleting:
-        return f"{roster.stopping(pod)} is stopping"
+        return f"{wording.stopping(pod)} is stopping"
     if pod.trouble:
         return f"{seat.name}: {pod.trouble}"
     if seat.found:
@@ -203,4 +203,4 @@ def _why(seen: Observation, seat: Seat) -> str:
     if seat.status is not None:
         hangs = "names a leader and is not Ready: its disk may hang"
         return f"{seat.name} {hangs if seat.hears_leader else 'runs without a leader'}"
-    return f"{seat.name} does not answer{roster.why_silent(pod)}"
+    return f"{seat.name} does not answer{wording.why_silent(pod)}"

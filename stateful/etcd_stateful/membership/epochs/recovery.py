@@ -18,7 +18,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.epochs import in_place, survivor, volume_jobs
 from etcd_stateful.membership.members import replicas
@@ -153,7 +153,7 @@ def _strangers_stopped(seen: Observation) -> Step | None:
 
 def _stopping(seen: Observation, pod: Pod) -> str:
     if not pod.overdue or pod.kept_by:
-        return f"pod {roster.stopping(pod)}"
+        return f"pod {wording.stopping(pod)}"
     return (
         f"pod {pod.name} ({pod.trouble or 'its node does not confirm that it has stopped'}; if its "
         f"node is off for good, {_giving_up(seen, pod.name)})"
@@ -165,7 +165,7 @@ def _giving_up(seen: Observation, name: str) -> str:
     needed: the Job's pod gets it once Kubernetes knows that no other pod has it."""
     asked = seen.cluster.recovery
     if name == (asked.survivor if asked else recorded(seen).survivor):
-        return roster.GIVE_UP
+        return wording.GIVE_UP
     return "list the pod in spec.recovery.fenced"
 
 

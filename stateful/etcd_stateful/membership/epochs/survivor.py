@@ -13,7 +13,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.disruption_budget import least_of
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
@@ -190,7 +190,7 @@ def _still_running(seen: Observation) -> str:
     if not left:
         return ""
     return (
-        f"There is data in {roster.in_words(left)}: as long as a pod lives, "
+        f"There is data in {wording.in_words(left)}: as long as a pod lives, "
         f"{by_hand.save(seen, 'it')} makes a backup. "
     )
 

@@ -4,7 +4,7 @@ nothing else uses that volume."""
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import wording
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DeleteJob, Hold, Step, Wait
@@ -64,7 +64,7 @@ def if_they_stay(seen: Observation) -> str:
     name = seen.cluster.name
     others = [one for one in seen.occupants if naming.ordinal_of(name, one) is not None]
     orphans = f"kubectl delete pod {' '.join(others)}, as nothing else stops it; " if others else ""
-    return f"({orphans}if the node of one is off for good, {roster.GIVE_UP})"
+    return f"({orphans}if the node of one is off for good, {wording.GIVE_UP})"
 
 
 def wait_for_old_claim(claim: Claim, pod: str) -> Wait:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.members.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
@@ -68,7 +68,7 @@ def _to_answer(seen: Observation) -> Wait:
     leads = roster.leader_id(seen)
     for seat in roster.voters(seen):
         if seat.member and seat.member.member_id == leads:
-            why = roster.why_silent(seat.pod) if seat.pod else ""
+            why = wording.why_silent(seat.pod) if seat.pod else ""
             return replace(_NO_LEADER, reason=f"the leader, {seat.name}, to answer{why}")
     return _NO_LEADER
 

@@ -6,7 +6,7 @@ all new pods are created at once and wait in `start` -> MemberAddLearner, lowest
 
 from __future__ import annotations
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.members import budget, changes, claim_expansion
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rolling import retries, roll, upgrade
@@ -102,7 +102,7 @@ def _add(seen: Observation, seat: Seat) -> Step:
     if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):
         # etcd refuses a learner, as any member, without a quorum of the voters plus the new one.
         return Wait(
-            f"{roster.not_serving(seen, voters)} to serve, so that {seat.name} can be added",
+            f"{wording.not_serving(seen, voters)} to serve, so that {seat.name} can be added",
             soon=True,
         )
     if held := _held_by_budget(seen, seat):

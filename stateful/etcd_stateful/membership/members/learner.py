@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.members import budget, changes, replace
 from etcd_stateful.membership.members.loss import is_outvoted, why_lost
 from etcd_stateful.membership.observation import Observation
@@ -65,7 +65,7 @@ def in_flight(seen: Observation) -> Step | None:
     if _is_ready(seen, seat):
         return _held_by_budget(seat)
     if roster.has_caught_up(seen, seat) and not _keeps_quorum(seen):
-        down = roster.not_serving(seen, roster.voters(seen))
+        down = wording.not_serving(seen, roster.voters(seen))
         return Wait(f"{down} to serve, before learner {seat.name} may vote", soon=True)
     if why := _why_not_started(seen, seat):
         advice = version_first.advice(seen)
@@ -78,10 +78,10 @@ def _why_not_started(seen: Observation, seat: Seat) -> str:
     """What is wrong with its pod; empty if nothing is known to be."""
     pod = seat.pod
     if pod is None:
-        return roster.not_created(seen, seat.ordinal)
-    if awaited := roster.awaited_name(seen, pod):
+        return wording.not_created(seen, seat.ordinal)
+    if awaited := wording.awaited_name(seen, pod):
         return f"it waits for {awaited}"
-    silent = roster.why_silent(pod)
+    silent = wording.why_silent(pod)
     return pod.trouble or (f"its init container start does not answer{silent}" if silent else "")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.members.loss import is_outvoted, why_lost
@@ -171,6 +171,6 @@ def not_replaceable(seen: Observation) -> Step | None:
                     "data. Take a backup; or set spec.size to 3, and it is replaced once the new "
                     "members have all data",
                 )
-            down = roster.not_serving(seen, others)
+            down = wording.not_serving(seen, others)
             return Wait(f"{down} to serve, so that {seat.name} can be replaced: {why}", soon=True)
     return None

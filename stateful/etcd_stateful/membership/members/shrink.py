@@ -7,7 +7,7 @@ The next removal does not wait for the pod and claim of the last: that member is
 
 from __future__ import annotations
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.members import changes, grow
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, Wait
@@ -23,6 +23,6 @@ def remove_highest(seen: Observation) -> Step | None:
     if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):
         return None  # lower ordinals have no member: grow those first, if possible
     if not roster.keeps_quorum_without(seen, top):
-        down = roster.not_serving(seen, voters[:-1])
+        down = wording.not_serving(seen, voters[:-1])
         return Wait(f"{down} to serve, so that {top.name} can be removed", soon=True)
     return changes.remove(seen, top, f"spec.size is {size}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning.bootstrap import is_of_past_epoch, running_version
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -101,7 +101,7 @@ def _lacks_room(seen: Observation, seat: Seat) -> bool:
     pod, held = seat.pod, seat.record
     if pod is None:
         absent = roster.lacks_pod_for(seen, seat, CRASH_SECONDS)
-        waits = absent and not roster.name_taken(seen, seat.ordinal)
+        waits = absent and not wording.name_taken(seen, seat.ordinal)
     else:
         waits = pod.crowded_out and pod.age >= CRASH_SECONDS
     if seen.etcd is not None:

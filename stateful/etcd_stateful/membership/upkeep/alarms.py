@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.members.loss import hashes_of_voters, why_lost
 from etcd_stateful.membership.observation import Observation
@@ -90,7 +90,7 @@ def undecided(seen: Observation) -> Step | None:
     if not seen.is_corrupt:
         return None
     if unknown := _uncompared(seen):
-        names = roster.in_words(unknown)
+        names = wording.in_words(unknown)
         return Wait(f"the data of {names} to be compared: etcd has raised the alarm CORRUPT")
     if not _hashes(seen) or _may_answer(seen):
         return None
@@ -116,7 +116,7 @@ def unheard(seen: Observation) -> Step | None:
     silent = [one for one in voters if one.pod and one.pod.runs_etcd and not one.pod.trouble]
     if not seen.is_corrupt or not silent:
         return None
-    names, way = roster.in_words(silent), ""
+    names, way = wording.in_words(silent), ""
     if not is_undecided(seen):
         lost = f"claim {silent[0].claim.name}" if silent[0].claim else f"pod {silent[0].name}"
         way = (
@@ -145,7 +145,7 @@ def _groups(seen: Observation) -> str:
     for seat in roster.voters(seen):
         if seat.ordinal in seen.hashes:
             groups.setdefault(seen.hashes[seat.ordinal], []).append(seat)
-    return " against ".join(roster.in_words(one) for one in groups.values())
+    return " against ".join(wording.in_words(one) for one in groups.values())
 
 
 def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:

@@ -22,7 +22,7 @@ from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.jobs.restore import LOG_BYTES
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.members import changes
 from etcd_stateful.membership.observation import Observation
@@ -196,4 +196,4 @@ def _too_small(seen: Observation) -> str:
         if one.status and _is_wasteful(one.status, full=True) and _is_cramped(seen, one)
     ]
     words = ". A second file with what is in use does not fit on the volume of "
-    return words + roster.in_words(cramped) if cramped else ""
+    return words + wording.in_words(cramped) if cramped else ""

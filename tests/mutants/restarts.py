@@ -198,7 +198,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "        waits = absent and not roster.name_taken(seen, seat.ordinal)\n",
+        "        waits = absent and not wording.name_taken(seen, seat.ordinal)\n",
         "        waits = False\n",
         "a new member's pod keeps the place of a member's in a quota for good",
     ),

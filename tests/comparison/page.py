@@ -171,22 +171,21 @@ def _notes(report: Json) -> list[str]:
 def _faster(operations: dict[str, dict[str, list[Json]]]) -> list[str]:
     """Operations in which the other approach was faster, with any interval of its loop."""
     found = []
-    for operation, sides in operations.items():
-        middle = {side: _median(lives) for side, lives in sides.items()}
-        ours = middle.get("ours")
-        for side in ("random", "random-fast"):
-            theirs = middle.get(side)
+    for side in ("random", "random-fast"):
+        quicker = []
+        for operation, sides in operations.items():
+            ours, theirs = (_median(sides.get(one, [])) for one in ("ours", side))
             if ours and theirs and theirs < ours:
-                found.append(
-                    f"{operation}, {NAMES[side]}: {theirs:.1f} s, this operator {ours:.1f} s"
-                )
+                quicker.append(operation)
+        if quicker:
+            found.append(f"{NAMES[side]}, in: {', '.join(quicker)}")
     return found
 
 
 def _median(lives: list[Json]) -> float | None:
-    """The median; None if the cluster did not come back in every run."""
+    """The median; None if there was no run, or the cluster did not come back in every one."""
     took = [one["seconds"] for one in lives]
-    return None if None in took else median(took)
+    return None if not took or None in took else median(took)
 
 
 def _firsts(sides: dict[str, list[Json]]) -> str:

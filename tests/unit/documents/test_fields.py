@@ -14,6 +14,7 @@ from unit.documents.test_pages import CORE, EXAMPLES, PAGES, ROOT, SHELL, name_o
 
 VALUES = ROOT / "charts" / "etcd-operator" / "values.yaml"
 FIELD = re.compile(r"\b(spec|status)\.([A-Za-z][\w.]*\w)")
+COMMAND = re.compile(r"\b(?:kubectl|etcdctl) [a-z-]+(?: (?!to\b)[a-z-]+\b(?=[ `),.:;]|$))?")
 NOT_TAKEN_APART = (
     "pod.affinity.",
     "pod.etcdEnv.",
@@ -74,6 +75,27 @@ def test_every_field_that_a_message_names_exists() -> None:
     found = {one: path.name for path in paths for text in messages(path) for one in unknown(text)}
 
     assert found == {}
+
+
+def advised() -> set[str]:
+    """The commands in messages, without their options and objects."""
+    found: set[str] = set()
+    for path in (path for root in (CORE, SHELL) for path in root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Attribute(attr="etcdctl"), args=[_, ast.Constant(str(words))]):
+                    found.add(f"etcdctl {words}")
+        for text in messages(path):
+            found |= {one.strip() for one in COMMAND.findall(text)}
+    return {" ".join(one.split()[:3]) for one in found if "--" not in one}
+
+
+def test_every_command_that_a_message_advises_is_in_the_documentation() -> None:
+    """Whoever looks for the words of a message found nothing about `etcdctl alarm disarm`."""
+    pages = " ".join("\n".join(page.read_text() for page in PAGES).split())
+
+    assert {"kubectl delete pod", "etcdctl member remove", "etcdctl alarm disarm"} <= advised()
+    assert {one for one in advised() if one not in pages} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -81,6 +81,13 @@ def test_the_page_of_the_model_has_the_numbers_of_its_report() -> None:
     assert named == [f"{branches['all']}"]
 
 
+def test_the_page_of_the_model_has_the_rests_that_go_round() -> None:
+    rounds = [one["rests"].get("round", 0) for one in report("model")["searches"]]
+
+    assert f"`round` ({sum(rounds)} rests in the last run, in two searches)" in MODEL
+    assert len([one for one in rounds if one]) == 2
+
+
 def test_the_page_of_the_model_has_the_largest_search_of_recoveries() -> None:
     [said] = re.findall(r"The largest of its searches, with two faults, has ([\d,]+) states", MODEL)
     searches = report("model")["searches"]

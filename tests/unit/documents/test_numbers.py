@@ -148,3 +148,23 @@ def test_the_page_of_compatibility_has_the_versions_that_are_tested(name: str) -
 
     for version in pinned.split():
         assert re.search(rf"\b{re.escape(version.removeprefix('v'))}\b", page("compatibility.md"))
+
+
+def test_the_memory_to_request_is_the_same_in_both_places() -> None:
+    values = " ".join((ROOT / "charts" / "etcd-operator" / "values.yaml").read_text().split())
+    values = values.replace("# ", "")
+    [told] = re.findall(
+        r"(\S+)Mi \+ (\S+)Mi for each cluster \+ (\S+)Mi for each namespace", page("operations.md")
+    )
+    base, cluster, namespace = told
+
+    assert f"memory: {base}Mi, {cluster}Mi more for each cluster and" in values
+    assert f"{namespace}Mi for each namespace" in values
+
+
+def test_the_memory_to_request_for_clusters_is_what_was_measured() -> None:
+    [(base, cluster)] = re.findall(r"(\S+)Mi \+ (\S+)Mi for each cluster", page("operations.md"))
+    measured = report("bench")["memory"]["resident_mib_by_clusters"]
+
+    for clusters, mib in measured.items():
+        assert mib <= float(base) + float(cluster) * int(clusters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from unit.documents.test_pages import CORE, EXAMPLES, PAGES, ROOT, SHELL, name_o
 VALUES = ROOT / "charts" / "etcd-operator" / "values.yaml"
 FIELD = re.compile(r"\b(spec|status)\.([A-Za-z][\w.]*\w)")
 COMMAND = re.compile(r"\b(?:kubectl|etcdctl) [a-z-]+(?: (?!to\b)[a-z-]+\b(?=[ `),.:;]|$))?")
+REFERENCE = re.compile(r"docs/([\w-]+\.md)(?:, \"?([A-Z][\w ]+))?")
 NOT_TAKEN_APART = (
     "pod.affinity.",
     "pod.etcdEnv.",
@@ -54,40 +55,38 @@ def test_every_field_that_a_page_names_exists(page: Path) -> None:
     assert {one for one in unknown(page.read_text()) if one not in names_of_modules} == set()
 
 
-def messages(path: Path) -> Iterator[str]:
+@cache
+def messages() -> set[str]:
     """Texts in the code with a blank in them, so no keys; and nothing that documents it."""
-    tree = ast.parse(path.read_text())
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if id(node) in told:
-            continue
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(
-                str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values
-            )
-        elif isinstance(node, ast.Constant) and " " in str(node.value):
-            yield str(node.value)
+    found: set[str] = set()
+    for path in (path for root in (CORE, SHELL) for path in root.rglob("*.py")):
+        told: set[int] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Expr(value=value):
+                    told.add(id(value))
+                case ast.Call(ast.Attribute(attr="etcdctl"), args=[_, ast.Constant(str(words))]):
+                    found.add(f"etcdctl {words}")
+                case ast.JoinedStr(values=parts):
+                    found.add("".join(_known(one) for one in parts))
+                case ast.Constant(str(text)) if " " in text and id(node) not in told:
+                    found.add(text)
+    return found
+
+
+def _known(part: ast.expr) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "{}"
 
 
 def test_every_field_that_a_message_names_exists() -> None:
     """`set spec.x` of a field that there is not helps nobody, and no type checker sees it."""
-    paths = [path for root in (CORE, SHELL) for path in root.rglob("*.py")]
-    found = {one: path.name for path in paths for text in messages(path) for one in unknown(text)}
-
-    assert found == {}
+    assert {one for text in messages() for one in unknown(text)} == set()
 
 
 def advised() -> set[str]:
     """The commands in messages, without their options and objects."""
-    found: set[str] = set()
-    for path in (path for root in (CORE, SHELL) for path in root.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(ast.Attribute(attr="etcdctl"), args=[_, ast.Constant(str(words))]):
-                    found.add(f"etcdctl {words}")
-        for text in messages(path):
-            found |= {one.strip() for one in COMMAND.findall(text)}
-    return {" ".join(one.split()[:3]) for one in found if "--" not in one}
+    found = {one.strip() for text in messages() for one in COMMAND.findall(text)}
+    return {" ".join(one.split()[:3]) for one in found}
 
 
 def test_every_command_that_a_message_advises_is_in_the_documentation() -> None:
@@ -96,6 +95,20 @@ def test_every_command_that_a_message_advises_is_in_the_documentation() -> None:
 
     assert {"kubectl delete pod", "etcdctl member remove", "etcdctl alarm disarm"} <= advised()
     assert {one for one in advised() if one not in pages} == set()
+
+
+def test_every_page_that_a_message_or_a_chart_refers_to_exists() -> None:
+    """And the heading, if one is named behind the page."""
+    charts = [path for path in (ROOT / "charts").rglob("*") if path.suffix in (".yaml", ".txt")]
+    texts = [" ".join(text.split()) for text in messages()]
+    texts += [re.sub(r"\s+#? *", " ", path.read_text()) for path in charts]
+    named = {one for text in texts for one in REFERENCE.findall(text)}
+
+    assert ("operations.md", "Who owns the CRDs") in named
+    assert ("tls.md", "Static") in named
+    for page, heading in named:
+        text = (ROOT / "docs" / page).read_text()
+        assert not heading or re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), heading
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

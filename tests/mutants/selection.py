@@ -45,6 +45,8 @@ TESTS: Final = (
     "api/test_hostile*.py",
     "api/test_hosts.py",
     "documents/test_pages.py",
+    "documents/test_fields.py",
+    "documents/test_numbers.py",
     "documents/test_alerts.py",
     "membership/test_walk.py",
 )

@@ -16,6 +16,9 @@ sys.path[:0] = [str(ROOT / "tests" / name) for name in ("bench", "comparison")]
 import document  # noqa: E402
 import page as comparison  # noqa: E402
 
+from etcd_stateful.versions import DEFAULT_VERSION, FLOORS  # noqa: E402
+from localkube import versions  # noqa: E402
+
 
 def page(name: str) -> str:
     """A page of `docs/`, its lines joined."""
@@ -168,3 +171,22 @@ def test_the_memory_to_request_for_clusters_is_what_was_measured() -> None:
 
     for clusters, mib in measured.items():
         assert mib <= float(base) + float(cluster) * int(clusters)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "docs/compatibility.md"])
+def test_the_versions_of_etcd_that_pages_name_are_those_that_are_supported(name: str) -> None:
+    named = set(re.findall(r"(\d+\.\d+\.\d+)\+", (ROOT / name).read_text()))
+
+    assert named == {str(one) for one in FLOORS}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "docs/compatibility.md"])
+def test_the_kubernetes_and_helm_that_pages_name_are_those_of_the_tests(name: str) -> None:
+    text = (ROOT / name).read_text()
+
+    assert versions.kubernetes_version().removeprefix("v") in text
+    assert name == "CHANGELOG.md" or versions.pinned("HELM").removeprefix("v") in text
+
+
+def test_the_version_that_a_new_cluster_gets_is_the_default() -> None:
+    assert f"a new cluster gets {DEFAULT_VERSION}," in page("migrate-from-coreos.md")

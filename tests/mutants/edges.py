@@ -166,6 +166,18 @@ MUTANTS: Final = [
         "a respelled quantity is written over for ever",
     ),
     Mutant(
+        "manifests/exclusive.py",
+        "_ONE_OF if wanted.keys() & group)",
+        "_ONE_OF)",
+        "a field of somebody's own is taken for one that excludes ours",
+    ),
+    Mutant(
+        "manifests/exclusive.py",
+        " - (ours[0].keys() & ours[1].keys())",
+        "",
+        "a spec that asks for more than its limit is written for ever",
+    ),
+    Mutant(
         "manifests/pod.py",
         '            "optional": True,\n',
         "",

@@ -134,6 +134,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHILDREN,
+        " or excluded(live, manifest)",
+        "",
+        "somebody's second handler of a probe stays, and no pod can be made",
+    ),
+    Mutant(
+        _CHILDREN,
         "        yield seen.disruption_budget, budget.manifest(seen)\n",
         "",
         "F35: nothing keeps drains from taking the quorum",

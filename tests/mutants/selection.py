@@ -267,6 +267,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "stored_conditions.py": ("status/test_conditions.py",),
     "status/disruptions.py": ("status/test_conditions.py",),
     "manifests/disruption_budget.py": ("membership/test_budget.py",),
+    "manifests/exclusive.py": ("manifests/test_exclusive.py",),
     "manifests/drift.py": ("manifests/test_drift.py", "manifests/test_network_policy.py"),
     "manifests/network_policy.py": ("manifests/test_network_policy.py",),
     "manifests/recovery_job.py": ("manifests/test_recovery_job.py",),

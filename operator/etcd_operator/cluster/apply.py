@@ -1,5 +1,5 @@
 """Carries out one step: at most one write, under every precondition that the step names. Only what
-the API server refuses beside fields of others takes two.
+fields of others exclude takes two.
 
 A write that deletes an object or assigns an identity (claims, records, tickets) has the UID and
 resourceVersion as preconditions, or follows a read made just before. The response to every write
@@ -43,7 +43,7 @@ from etcd_operator.step_result import Done, Outdated, StepResult, TicketRefused,
 from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.exclusive import replacement
+from etcd_stateful.manifests.exclusive import excluded, replacement
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
@@ -180,13 +180,14 @@ class Applier:
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
 
     async def _write(self, resource: Resource, live: Json | None, manifest: Json) -> Json:
-        """Applies a manifest; where the API server refuses it beside what others have set, it
-        replaces that first."""
-        try:
-            return await self._kube.apply(resource, manifest)
-        except Rejected as error:
-            if live is None or not error.invalid:
-                raise
+        """Applies a manifest; first it replaces what others have set, if that excludes fields of
+        it."""
+        if live is None or not excluded(live, manifest):
+            try:
+                return await self._kube.apply(resource, manifest)
+            except Rejected as error:
+                if live is None or not error.invalid:
+                    raise
         metadata = manifest["metadata"]
         patch = replacement(live, manifest)
         patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}

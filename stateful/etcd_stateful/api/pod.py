@@ -1,7 +1,7 @@
 """`spec.pod` of an EtcdCluster: the settings of its pods, without etcd's options.
 
 Fields of Kubernetes' own types are passed on verbatim. The API server checks them when the
-StatefulSet is applied.
+StatefulSet is applied; before Kubernetes 1.34, only in each pod that is made from it.
 """
 
 from __future__ import annotations

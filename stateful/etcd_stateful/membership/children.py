@@ -13,6 +13,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
+from etcd_stateful.manifests.exclusive import excluded
 from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import is_assumed, stateful_set, version_of
@@ -65,7 +66,7 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
         return ApplyChild(kind, name, manifest, f"{kind} {name} does not exist", final)
     if live["metadata"].get("deletionTimestamp"):
         return _to_be_gone(kind, live)
-    if where := drift(live, manifest):
+    if where := drift(live, manifest) or excluded(live, manifest):
         # A decision from a stale cache must not undo later changes, above all of the replicas.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"

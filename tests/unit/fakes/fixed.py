@@ -15,8 +15,6 @@ _CHANGEABLE: Final = frozenset(
     }
 )
 
-_HANDLERS: Final = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
-
 
 def fixed(stateful_set: dict[str, Any]) -> dict[str, Any]:
     """The part of a StatefulSet's spec of which it refuses every change, with all that comes along
@@ -26,7 +24,8 @@ def fixed(stateful_set: dict[str, Any]) -> dict[str, Any]:
 
 
 def excluded(spec: dict[str, Any]) -> str:
-    """Why it refuses fields that exclude each other; empty if it does not (1.36)."""
+    """Why it refuses fields that exclude each other; empty if it does not (1.36). Up to 1.33 it
+    takes everything in a pod template."""
     strategy, ports = spec.get("updateStrategy") or {}, spec.get("ports") or []
     if strategy.get("type") == "OnDelete" and "rollingUpdate" in strategy:
         return "spec.updateStrategy.rollingUpdate: only allowed for updateStrategy 'RollingUpdate'"
@@ -39,13 +38,6 @@ def excluded(spec: dict[str, Any]) -> str:
         return "spec.clusterIPs: Forbidden: may not be set for ExternalName services"
     if spec.get("type") == "ClusterIP" and "loadBalancerSourceRanges" in spec:
         return "spec.LoadBalancerSourceRanges: Forbidden: only when `type` is 'LoadBalancer'"
-    return _excluded_in_probes((spec.get("template") or {}).get("spec") or {})
-
-
-def _excluded_in_probes(pod: dict[str, Any]) -> str:
-    probes = [one.get("readinessProbe") or {} for one in pod.get("containers") or ()]
-    if any(len(probe.keys() & _HANDLERS) > 1 for probe in probes):
-        return "readinessProbe: Forbidden: may not specify more than 1 handler type"
     return ""
 
 

@@ -101,10 +101,10 @@ def test_what_pods_can_have_beside_ours_stays() -> None:
 
 def test_what_the_spec_itself_asks_for_is_not_taken_for_anothers() -> None:
     """The API server writes quantities in another way."""
-    amounts = {"requests": {"ephemeral-storage": "2000M"}, "limits": {"ephemeral-storage": "1G"}}
+    amounts = {"requests": {"example.com/a": "2000"}, "limits": {"example.com/a": "1k"}}
     cluster = parse_cluster(body(3, pod={"resources": amounts}))
     manifest = stateful_set(cluster, replicas=3, operator_image="x")
     live = stored(manifest)
-    etcd(live)["resources"]["requests"]["ephemeral-storage"] = "2G"
+    etcd(live)["resources"]["requests"]["example.com/a"] = "2k"
 
     assert excluded(live, manifest) is None

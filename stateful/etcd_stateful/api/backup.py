@@ -150,6 +150,18 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     )
 
 
+def without_effect(body: Mapping[str, Any]) -> str:
+    """What is said of fields that are accepted and do nothing; empty if there are none."""
+    policy = _policy(spec_of(body).object("backupPolicy"))
+    if policy.interval or not policy.keep:
+        return ""
+    return (
+        "spec.backupPolicy.maxBackups: has no effect without backupIntervalInSecond: a single "
+        "backup deletes no others; an EtcdBackupSchedule with retention makes backups and deletes "
+        "old ones"
+    )
+
+
 def _store(spec: Reader, pod: Reader, *, stamped: bool) -> Store | None:
     store = read_store(spec, "storageType", pod, stamped=stamped)
     why = _key_problem(store, stamped=stamped) if store else ""

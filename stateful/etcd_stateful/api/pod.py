@@ -109,4 +109,7 @@ def ignored_in_pod(pod: Reader) -> tuple[Problem, ...]:
         notes.append(
             Problem("spec.pod.busyboxImage", "has no effect: names are checked without busybox")
         )
+    if pod.flag("antiAffinity") and pod.has("affinity"):
+        words = "has no effect beside affinity: say there which pods to be away from"
+        notes.append(Problem("spec.pod.antiAffinity", words))
     return tuple(notes)

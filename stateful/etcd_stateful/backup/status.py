@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from etcd_stateful import naming, stored_conditions
+from etcd_stateful.api.backup import without_effect
 from etcd_stateful.backup import names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.observed import Run
@@ -49,7 +50,7 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
     """The status after a step that the API server refused, or that failed."""
-    conditions = [_accepted(), _condition("Complete", "False", reason, words)]
+    conditions = [_accepted(body), _condition("Complete", "False", reason, words)]
     return _with_conditions(body, kept(body, _KEPT), conditions, now)
 
 
@@ -81,7 +82,7 @@ def render(
         status.pop("unproven", None)
     if said.progress:
         status["progress"] = _progress(said.progress)
-    conditions = [_accepted()]
+    conditions = [_accepted(body)]
     if said.reason:
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
     else:
@@ -153,7 +154,7 @@ def of_restore(
         for one in stored.get("conditions") or ()
         if one.get("observedGeneration") == generation and (kept := _of_same_wait(one, said))
     ]
-    conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
+    conditions = [_accepted(body), _condition("Complete", said.status, said.reason, said.message)]
     return _with_conditions({**body, "status": {"conditions": of_now}}, status, conditions, now)
 
 
@@ -248,8 +249,9 @@ def _progress(progress: Progress) -> dict[str, int]:
     }
 
 
-def _accepted() -> dict[str, str]:
-    return _condition("Accepted", "True", "SpecAccepted", "every field is understood")
+def _accepted(body: Mapping[str, Any]) -> dict[str, str]:
+    words = without_effect(body) or "every field is understood"
+    return _condition("Accepted", "True", "SpecAccepted", words)
 
 
 def _condition(kind: str, truth: str, reason: str, message: str) -> dict[str, str]:

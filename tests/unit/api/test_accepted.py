@@ -12,6 +12,7 @@ from worlds import UID, body
 from etcd_stateful.api.cluster import EtcdCluster, RetainedClaims, parse_cluster
 from etcd_stateful.api.options import EtcdOptions
 from etcd_stateful.api.pod import PodPolicy
+from etcd_stateful.api.reading import Problem
 from etcd_stateful.versions import Version
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
@@ -159,9 +160,22 @@ def test_every_field_of_coreos_is_accepted() -> None:
 
 
 def test_a_field_of_coreos_without_effect_is_reported() -> None:
-    (ignored,) = parse(EVERY_COREOS_FIELD).ignored
+    box, _ = parse(EVERY_COREOS_FIELD).ignored
 
-    assert str(ignored) == "spec.pod.busyboxImage: has no effect: names are checked without busybox"
+    assert str(box) == "spec.pod.busyboxImage: has no effect: names are checked without busybox"
+
+
+def test_members_on_one_node_were_asked_for_otherwise_in_a_field_that_nothing_reads() -> None:
+    """As coreos has it, `antiAffinity` counts only without `affinity`."""
+
+    def of(pod: dict[str, object]) -> tuple[Problem, ...]:
+        return parse_cluster(body(3, pod=pod)).ignored
+
+    (ignored,) = of({"antiAffinity": True, "affinity": {}})
+
+    assert str(ignored).startswith("spec.pod.antiAffinity: has no effect beside affinity")
+    for pod in ({"antiAffinity": True}, {"antiAffinity": False, "affinity": {}}):
+        assert of(pod) == ()
 
 
 def test_peer_urls_carry_the_cluster_domain() -> None:

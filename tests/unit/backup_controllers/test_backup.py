@@ -214,6 +214,19 @@ async def test_a_backup_that_coreos_had_made_was_not_made_again_without_a_word(
     assert world.jobs() == []
 
 
+async def test_a_single_backup_was_to_keep_three_and_kept_all_without_a_word(world: World) -> None:
+    """With coreos it deleted the others. One at an interval still does."""
+    world.declare(backupPolicy={"maxBackups": 3})
+    await world.settle()
+    said = world.condition("Accepted")
+    world.declare(2, backupPolicy={"maxBackups": 3, "backupIntervalInSecond": 3600})
+    await world.settle()
+
+    assert said["status"] == "True"
+    assert said["message"].startswith("spec.backupPolicy.maxBackups: has no effect without")
+    assert world.condition("Accepted")["message"] == "every field is understood"
+
+
 async def test_one_object_is_one_backup(world: World) -> None:
     await made(world)
 

@@ -125,8 +125,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "api/options.py",
-        "elif name not in _READERS or _is_unknown_to(version, name):",
-        "elif name not in _READERS:",
+        "name not in _TYPED and name not in known]",
+        "name not in _TYPED and name not in _READERS]",
         "an option that this etcd ignores is accepted without a word",
     ),
     Mutant(

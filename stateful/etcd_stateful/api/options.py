@@ -326,18 +326,22 @@ def _others(
 ) -> tuple[tuple[str, OptionValue], ...]:
     options = etcd.texts("options")
     read: dict[str, OptionValue] = {}
-    for name, text in sorted({**environment, **options}.items()):
+    given, known = sorted({**environment, **options}.items()), _known_to(version)
+    unknown = [name for name, _ in given if name not in _TYPED and name not in known]
+    for name, text in given:
         where = f"options[{name[:60]}]"
         if name not in options:
             where = f"options[{name[:60]}] (from pod.etcdEnv)"
         if name in _TYPED:
             etcd.problem(where, f"has a field of its own: set spec.etcd.{_TYPED[name]} instead")
-        elif name not in _READERS or _is_unknown_to(version, name):
-            etcd.problem(
-                where,
+        elif name in unknown:
+            words = (
                 "is not an option that can be set here: the operator sets it itself, or etcd does "
-                f"not know it. Known options are: {', '.join(_known_to(version))}",
+                "not know it"
             )
+            if name == unknown[-1]:  # behind them all: long messages are cut off
+                words += f". Known options are: {', '.join(known)}"
+            etcd.problem(where, words)
         else:
             try:
                 read[name] = _READERS[name](text)

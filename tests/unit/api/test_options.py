@@ -116,6 +116,18 @@ def test_no_minor_has_other_options() -> None:
     assert sorted(known_to_3_5) == sorted({**SAME_IN_ALL, **EXPERIMENTAL_IN_3_5})
 
 
+def test_the_third_refused_variable_of_coreos_was_cut_off_behind_the_known_options() -> None:
+    names = ("ETCD_DEBUG", "ETCD_ENABLE_V2", "ETCD_LOG_PACKAGE_LEVELS", "ETCD_NAME")
+    environment = [{"name": name, "value": "1"} for name in names]
+    with pytest.raises(RefusedCluster) as caught:
+        configured("3.7.3", pod={"etcdEnv": environment})
+    named, _, known = str(caught.value).partition("Known options are: ")
+
+    for name in ("debug", "enable-v2", "log-package-levels", "name"):
+        assert f"options[{name}]" in named
+    assert "; " not in known
+
+
 class TestDefaults:
     @pytest.mark.parametrize("version", ["3.6.14", "3.7.3"])
     def test_of_3_6_and_3_7(self, version: str) -> None:

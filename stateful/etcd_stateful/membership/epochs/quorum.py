@@ -201,6 +201,6 @@ def _why(seen: Observation, seat: Seat) -> str:
         detail = pod.answer.finding.detail if pod.answer else ""
         return f"{seat.name}: {words} ({detail})" if detail else f"{seat.name}: {words}"
     if seat.status is not None:
-        hangs = "names a leader and is not Ready: its disk may hang"
+        hangs = "names a leader and is not Ready: its disk may hang, or it lacks CPU"
         return f"{seat.name} {hangs if seat.hears_leader else 'runs without a leader'}"
     return f"{seat.name} does not answer{wording.why_silent(pod)}"

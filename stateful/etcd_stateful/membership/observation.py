@@ -14,7 +14,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import NotRestorable
-from etcd_stateful.certificates import Role
+from etcd_stateful.certificates import CertificateSpec, Role
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.upkeep.accounts import AuthView
 from etcd_stateful.observed.certificates import Certificate, Certificates
@@ -139,6 +139,9 @@ class Observation:
         or the Secrets were not read."""
         known = self.certificates.secrets if self.certificates else {}
         return known.get(secret, {}).get(role)
+
+    def certificate_for(self, need: CertificateSpec) -> Certificate | None:
+        return self.certificate(need.secret, need.role)
 
     @property
     def read_at(self) -> float:

@@ -35,6 +35,7 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
 )
 from etcd_stateful.membership.tls import issued
+from etcd_stateful.observed.certificates import usable
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.put_off import (
     CERTIFICATE,
@@ -214,5 +215,5 @@ def _is_of_no_use(seen: Observation, claim: Claim) -> bool:
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
     """Whether the certificate in the Secret is usable, or is only for applications."""
-    found = seen.certificate(step.need.secret, step.need.role)
-    return step.need.role == "application" or bool(found and not found.problem)
+    need = step.need
+    return need.role == "application" or usable(seen.certificate_for(need)) is not None

@@ -53,6 +53,11 @@ class Certificate:
     none."""
 
 
+def usable(found: Certificate | None) -> Certificate | None:
+    """The certificate, if there is one and nothing is wrong with it."""
+    return found if found and not found.problem else None
+
+
 @dataclass(frozen=True, slots=True)
 class Issued:
     """A Certificate of cert-manager, and what was issued for it."""

@@ -43,7 +43,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.membership.tls import rotation, trusted
-from etcd_stateful.observed.certificates import Certificate, Certificates
+from etcd_stateful.observed.certificates import Certificate, Certificates, usable
 from etcd_stateful.observed.put_off import CERTIFICATE, of_secret
 
 UNUSABLE: Final = "CertificatesUnusable"
@@ -91,7 +91,7 @@ def problems_of_provided(seen: Observation) -> list[str]:
         return []
     said = []
     for need in provided_needs(seen):
-        found = seen.certificate(need.secret, need.role)
+        found = seen.certificate_for(need)
         if found is None:
             said.append(f"Secret {need.secret}, which {need.field} names, does not exist")
         elif found.problem:
@@ -138,9 +138,9 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
     for need in managed(seen.cluster):
         if need.role not in roles or is_left_alone(seen, need):
             continue
-        found = seen.certificate(need.secret, need.role)
+        found = seen.certificate_for(need)
         if need.role == "authority":
-            if found is None or found.problem:
+            if not usable(found):
                 if trusted.pods_with_tls(seen, need.link):
                     continue
                 return _issue(seen, need, found, why_issued(found))
@@ -158,7 +158,7 @@ def _authority_of(seen: Observation, need: CertificateSpec) -> CertificateSpec:
 
 def _why_lost(seen: Observation, above: CertificateSpec) -> str:
     """Why the managed authority cannot sign; empty if it can."""
-    found = seen.certificate(above.secret, above.role)
+    found = seen.certificate_for(above)
     if found is None:
         return "cannot be used: it does not exist"
     if found.problem:
@@ -172,7 +172,7 @@ def is_left_alone(seen: Observation, need: CertificateSpec) -> bool:
     """Whether its Secret is left alone for now: it has another owner, or the same write has just
     failed."""
     failed = seen.put_off.get((CERTIFICATE, need.secret))
-    found = seen.certificate(need.secret, need.role)
+    found = seen.certificate_for(need)
     now = of_secret(found.resource_version if found else "")
     return seen.is_taken("Secret", need.secret) or bool(failed and failed.is_of(now))
 
@@ -216,7 +216,7 @@ def _issue(
     if need.role == "authority":
         return IssueCertificate(need, version, words, generation=_first_generation(seen, need))
     above = _authority_of(seen, need)
-    authority = seen.certificate(above.secret, above.role)
+    authority = seen.certificate_for(above)
     digest = authority.authority if authority else ""
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
 
@@ -246,9 +246,8 @@ def no_client_certificate(seen: Observation) -> Step | None:
 
 def _lacks_own(seen: Observation) -> bool:
     """Whether the operator has no usable managed certificate."""
-    own = [need for need in managed(seen.cluster) if need.role == "operator"]
-    held = [seen.certificate(need.secret, need.role) for need in own]
-    return any(found is None or found.problem for found in held)
+    own = (need for need in managed(seen.cluster) if need.role == "operator")
+    return any(usable(seen.certificate_for(need)) is None for need in own)
 
 
 def authority_lost(seen: Observation) -> Step | None:
@@ -273,13 +272,12 @@ def _way_back(seen: Observation, above: CertificateSpec) -> str:
             "restore a backup into a new cluster. Do not delete the pods: their data is in "
             "emptyDir volumes, and would go with them"
         )
-    found = seen.certificate(above.secret, above.role)
+    found = seen.certificate_for(above)
     if found and found.ends and not found.begins <= seen.read_at < found.ends:
         return f"No copy of the Secret helps. Unless the operator's clock is wrong, {way}"
     # To turn TLS off and on, pods restart with the members' certificate. That of clients is not
     # turned off before users are given up, nor if etcd cannot be asked whether there are any.
-    shown = trusted.mounted(seen, above.link)
-    can_restart = shown is not None and not shown.problem
+    can_restart = usable(trusted.mounted(seen, above.link)) is not None
     has_users = seen.cluster.auth is not None and seen.cluster.durable
     stays = above.link == "client" and (has_users or _lacks_own(seen))
     if can_restart and not stays:
@@ -297,8 +295,7 @@ def _without(seen: Observation, above: CertificateSpec) -> str:
     lacking = [
         f"Secret {need.secret} ({found.problem if found else 'it does not exist'})"
         for need in managed(seen.cluster)
-        if need.signed_by == above.secret
-        and ((found := seen.certificate(need.secret, need.role)) is None or found.problem)
+        if need.signed_by == above.secret and not usable(found := seen.certificate_for(need))
     ]
     if lacking:
         return f"Until then these cannot be replaced: {', '.join(lacking)}"

@@ -37,7 +37,7 @@ from etcd_stateful.membership.tls.certificates import (
     why_issued,
 )
 from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS, is_at_rest
-from etcd_stateful.observed.certificates import Certificate, Issued
+from etcd_stateful.observed.certificates import Certificate, Issued, usable
 from etcd_stateful.observed.objects import Live
 
 MISSING: Final = "CertManagerMissing"
@@ -62,13 +62,12 @@ class _Leaf:
     @property
     def good(self) -> Certificate | None:
         """The issued certificate, if it is usable."""
-        found = self.issued.found
-        return found if found and not found.problem else None
+        return usable(self.issued.found)
 
     @property
     def sound(self) -> Certificate | None:
         """The certificate in use, if it is usable."""
-        return self.used if self.used and not self.used.problem else None
+        return usable(self.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +173,7 @@ def _leaves(seen: Observation) -> list[_Leaf]:
     if known is None:
         return []
     return [
-        _Leaf(
-            need,
-            known.issued.get(as_issued(need).secret, Issued()),
-            seen.certificate(need.secret, need.role),
-        )
+        _Leaf(need, known.issued.get(as_issued(need).secret, Issued()), seen.certificate_for(need))
         for need in needs.issued(seen.cluster)
         if not seen.is_taken("Secret", need.secret)
     ]

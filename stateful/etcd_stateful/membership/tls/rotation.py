@@ -37,7 +37,7 @@ from etcd_stateful.membership.rolling import roll, upgrade, version_first
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import RotateAuthority, RotationStep, Step
 from etcd_stateful.membership.tls.links import rendered as rendered_links
-from etcd_stateful.observed.certificates import Certificate, Stage
+from etcd_stateful.observed.certificates import Certificate, Stage, usable
 from etcd_stateful.observed.put_off import CERTIFICATE
 
 KUBELET_SECONDS: Final = 180.0
@@ -95,8 +95,8 @@ def rendered(seen: Observation) -> Trust:
 
 
 def _mounted(seen: Observation, role: Role, secret: str) -> str:
-    found = seen.certificate(secret, role)
-    return found.pinned if found and not found.problem else ""
+    found = usable(seen.certificate(secret, role))
+    return found.pinned if found else ""
 
 
 def advance(seen: Observation) -> Step | None:
@@ -136,11 +136,11 @@ def _links(seen: Observation) -> Iterator[_Link]:
         return
     needs = [one for one in managed(seen.cluster) if not seen.is_taken("Secret", one.secret)]
     for need in needs:
-        found = seen.certificate(need.secret, need.role)
-        if need.role != "authority" or found is None or found.problem:
+        found = usable(seen.certificate_for(need))
+        if need.role != "authority" or found is None:
             continue
         signed = [one for one in needs if one.signed_by == need.secret]
-        leaves = tuple(seen.certificate(one.secret, one.role) for one in signed)
+        leaves = tuple(map(seen.certificate_for, signed))
         yield _Link(need, found, leaves)
 
 
@@ -173,12 +173,10 @@ def _has_followed(seen: Observation, link: _Link) -> bool:
 
 
 def _is_as_said(leaf: Certificate | None, authority: Certificate) -> bool:
-    return bool(
-        leaf
-        and not leaf.problem
-        and leaf.authority == authority.authority
-        and set(leaf.trusts) == set(authority.trusts)
-    )
+    found = usable(leaf)
+    if found is None or found.authority != authority.authority:
+        return False
+    return set(found.trusts) == set(authority.trusts)
 
 
 def _waited(seen: Observation, link: _Link) -> bool:
@@ -228,8 +226,8 @@ def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
 def _signs(link: _Link) -> bool:
     """Whether the authority has signed all certificates in use. It has not if somebody replaced
     it."""
-    made = (one.authority for one in link.leaves if one and not one.problem)
-    return all(one == link.authority.authority for one in made)
+    made = filter(None, map(usable, link.leaves))
+    return all(one.authority == link.authority.authority for one in made)
 
 
 def _is_old(seen: Observation, authority: Certificate, ahead: float = 0.0) -> bool:

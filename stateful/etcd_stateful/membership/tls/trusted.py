@@ -20,7 +20,7 @@ from etcd_stateful.certificates import (
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.tls import links
 from etcd_stateful.membership.tls.rotation import rendered
-from etcd_stateful.observed.certificates import Certificate
+from etcd_stateful.observed.certificates import Certificate, usable
 from etcd_stateful.observed.pods import Pod
 
 
@@ -31,9 +31,8 @@ def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
     But not if their template has other links than the cluster, because the spec was edited before
     it formed.
     """
-    found = mounted(seen, link)
     template = links.rendered(seen.stateful_set) if seen.stateful_set else None
-    can_start = bool(found and not found.problem and template in (None, seen.cluster.links))
+    can_start = bool(usable(mounted(seen, link))) and template in (None, seen.cluster.links)
     return [
         pod
         for pod in seen.pods
@@ -78,12 +77,12 @@ def may_sign(seen: Observation, above: CertificateSpec, authority: Certificate) 
     certificates, until all members have the new ones."""
     link = above.link
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
-    leaves = [found for one in signed if (found := seen.certificate(one.secret, one.role))]
+    leaves = filter(None, map(seen.certificate_for, signed))
     sets = [authority.trusts, *(one.trusts for one in leaves)]
     if not is_trusted_by_all(seen, link, authority.authority, sets):
         return False
-    shown = mounted(seen, link)
-    if shown is None or shown.problem or shown.authority in authority.trusts:
+    shown = usable(mounted(seen, link))
+    if shown is None or shown.authority in authority.trusts:
         return True
     return not pods_with_tls(seen, link) or not is_trusted_by_all(seen, link, shown.authority, sets)
 
@@ -100,8 +99,8 @@ def noted(seen: Observation, pod: Pod) -> Trust:
 def _to_note(seen: Observation, pod: Pod, link: LinkName) -> str:
     if noted := pod.noted_trust.of(link):
         return noted
-    found = mounted(seen, link)
+    found = usable(mounted(seen, link))
     of_users = seen.cluster.links.of(link).mode not in ("Managed", "Issued")
-    if of_users or pod.trust.of(link) or found is None or found.problem:
+    if of_users or pod.trust.of(link) or found is None:
         return ""
     return trust_of(found.trusts) if found.authority in found.trusts else ""

@@ -37,7 +37,7 @@ from etcd_stateful.membership.upkeep.accounts import (
     is_carried_out,
     possible_changes,
 )
-from etcd_stateful.observed.certificates import Certificate
+from etcd_stateful.observed.certificates import Certificate, usable
 from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 
 UNUSABLE: Final = "AuthSecretUnusable"
@@ -203,20 +203,20 @@ def _would_lock_out(seen: Observation) -> bool:
     """The same; also where the operator may connect in plaintext: until each pod has restarted with
     TLS, which links on record have before, and without a usable certificate where members serve
     both."""
-    lowest, found = links.lowest_levels(seen).client, _shown(seen)
-    bare = lowest is Level.BETWEEN and (found is None or bool(found.problem))
+    lowest = links.lowest_levels(seen).client
+    bare = lowest is Level.BETWEEN and _shown(seen) is None
     return bool(_no_way_in(seen)) or lowest is Level.PLAINTEXT or bare
 
 
 def _shown(seen: Observation) -> Certificate | None:
-    """The operator's certificate."""
-    return seen.certificate(operator_secret(seen.cluster), "operator")
+    """The operator's certificate, if it is usable."""
+    return usable(seen.certificate(operator_secret(seen.cluster), "operator"))
 
 
 def _other_name(seen: Observation) -> str:
     """Why etcd would not take the operator for root; empty if it would."""
     name, found = operator_secret(seen.cluster), _shown(seen)
-    if found is None or found.problem or found.subject == ROOT:
+    if found is None or found.subject == ROOT:
         return ""
     return (
         f"the certificate in Secret {name} has the common name {found.subject[:60]!r}, so etcd "

@@ -18,7 +18,6 @@ from etcd_stateful.manifests.statefulset import links_of
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Step
 from etcd_stateful.observed.members import Member
-from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.pods import Pod
 
 
@@ -31,8 +30,7 @@ def _links(seen: Observation) -> Links:
     record = seen.bootstrap
     if record is not None and record.cluster_uid == seen.cluster.uid:
         return record.links
-    live = rendered(seen.stateful_set) if seen.stateful_set else None
-    if live is not None:
+    if (live := rendered(seen)) is not None:
         return live
     schemes = {claim.record.peer_scheme for claim in seen.claims if claim.record}
     # Links that the spec does not set all began the same way.
@@ -44,10 +42,11 @@ def _links(seen: Observation) -> Links:
     return Links(peer or _of_scheme(wanted.peer, schemes), client or wanted.client)
 
 
-def rendered(stateful_set: Live) -> Links | None:
-    """The links that the StatefulSet was rendered for; None if its annotation is unreadable."""
+def rendered(seen: Observation) -> Links | None:
+    """The links that the StatefulSet was rendered for; None if its annotation is unreadable, or
+    there is no StatefulSet."""
     try:
-        return links_of(stateful_set)
+        return links_of(seen.stateful_set) if seen.stateful_set else None
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -78,7 +78,7 @@ def _kept(seen: Observation) -> Trust:
     """The bundle as the StatefulSet has it; but none for a link whose kind of certificates was
     edited before the cluster formed."""
     live, now = rendered(seen), seen.cluster.links
-    before = rendered_links(seen.stateful_set) if seen.stateful_set else None
+    before = rendered_links(seen)
     if before is None:
         return live
     return Trust(

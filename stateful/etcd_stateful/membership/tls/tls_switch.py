@@ -57,7 +57,7 @@ def correct_record(seen: Observation) -> Step | None:
     change of TLS. Members that restart with the old links would not reach the others, and clients
     would be served without TLS.
     """
-    live = links.rendered(seen.stateful_set) if seen.stateful_set else None
+    live = links.rendered(seen)
     if not _may_change(seen) or live is None or not seen.pods:
         return None
     has, run = recorded(seen).links.levels, live.levels
@@ -77,7 +77,7 @@ def towards_plaintext(seen: Observation) -> Step | None:
 def take_back(seen: Observation) -> Step | None:
     """Takes a step towards TLS back before the template or any pod follows it. Asked before the
     certificates that the step needs: that they cannot be written may be why it is taken back."""
-    live = links.rendered(seen.stateful_set) if seen.stateful_set else None
+    live = links.rendered(seen)
     step = towards_plaintext(seen)
     if live is None or not isinstance(step, WriteBootstrap) or step.record.links != live:
         return None

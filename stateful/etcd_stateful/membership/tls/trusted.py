@@ -31,8 +31,8 @@ def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
     But not if their template has other links than the cluster, because the spec was edited before
     it formed.
     """
-    template = links.rendered(seen.stateful_set) if seen.stateful_set else None
-    can_start = bool(usable(mounted(seen, link))) and template in (None, seen.cluster.links)
+    as_linked = links.rendered(seen) in (None, seen.cluster.links)
+    can_start = as_linked and usable(mounted(seen, link)) is not None
     return [
         pod
         for pod in seen.pods

@@ -252,8 +252,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/tls_switch.py",
-        "    return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)\n",
-        "    return False\n",
+        "authentication.is_looked_at(seen) or (seen.auth is not None and seen.auth.enabled)",
+        "False",
         "TLS is turned off under users, and the operator is locked out",
     ),
     Mutant(

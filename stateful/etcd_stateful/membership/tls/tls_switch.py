@@ -36,7 +36,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.membership.tls import certificates, links, rotation
-from etcd_stateful.records.accounts import NO_ACCOUNTS
+from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.records.member import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
@@ -149,7 +149,7 @@ def why_not_changed(seen: Observation) -> Step | None:
     if not links.turns_client_tls_off(seen) or not _needs_names(seen):
         return None
     way = "Remove spec.auth first"
-    if not _declares_names(seen):
+    if not authentication.is_looked_at(seen):
         way = "spec.auth did not turn it on: turn it off first (etcdctl --user root auth disable)"
     return Hold(
         "AuthenticationNeedsTLS",
@@ -215,11 +215,7 @@ def _clients_may(seen: Observation, to_be: Links) -> bool:
 
 def _needs_names(seen: Observation) -> bool:
     """Whether authentication is, or may be, on: over plaintext the operator could not log in."""
-    return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)
-
-
-def _declares_names(seen: Observation) -> bool:
-    return seen.cluster.auth is not None or recorded(seen).accounts != NO_ACCOUNTS
+    return authentication.is_looked_at(seen) or (seen.auth is not None and seen.auth.enabled)
 
 
 def _may_need_names(seen: Observation) -> bool:

@@ -81,7 +81,7 @@ def unreadable_volume(seen: Observation) -> Step | None:
     for pod in _expected_pods(seen):
         if pod.finding and pod.finding.found == "unreadable":
             spared = seen.etcd is not None and seen.cluster.durable
-            way = f". If that cannot be mended, {_giving_up(seen, pod)}" if spared else ""
+            way = f". If that cannot be mended, {_giving_up(pod)}" if spared else ""
             return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}{way}")
     return None
 
@@ -93,7 +93,7 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
     empty = pod.answer is None or pod.answer.finding.found == "no-data"
     if pod.etcd_started or not empty or not seen.cluster.durable or (claim and not claim.deleting):
         return None
-    name = naming.claim(seen.cluster.name, pod.ordinal)
+    name = naming.claim_of(pod.name)
     if claim is None:
         gone = f"pod {pod.name}: {pod.trouble}; its claim {name} does not exist"
         return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to appear")
@@ -125,10 +125,9 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     if others and not adopted and finding.cluster_id == record.cluster_id:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
-        ways.append(_giving_up(seen, pod))
+        ways.append(_giving_up(pod))
     if not record.latched and seen.etcd is None:
-        claim = f"claim {naming.claim(seen.cluster.name, pod.ordinal)}"
-        begin = f"delete {claim} and the pod, to begin on another volume"
+        begin = f"delete claim {naming.claim_of(pod.name)} and the pod, to begin on another volume"
         ways.append(f"if nobody needs that data, {begin}")
     return ", or ".join(ways)
 
@@ -137,17 +136,17 @@ def _without_record(seen: Observation, pod: Pod) -> str:
     """Another recovery, unless the others are a quorum: then it would be declined."""
     if seen.etcd is None:
         return survivor.ways_out(seen)
-    return f"A quorum answers: {_giving_up(seen, pod)}"
+    return f"A quorum answers: {_giving_up(pod)}"
 
 
-def _giving_up(seen: Observation, pod: Pod) -> str:
-    claim = naming.claim(seen.cluster.name, pod.ordinal)
+def _giving_up(pod: Pod) -> str:
+    claim = naming.claim_of(pod.name)
     return f"delete claim {claim} with its data, and a new member takes its place"
 
 
 def _of_unfinished_recovery(seen: Observation, pod: Pod, finding: Finding) -> str:
     """The claim was to be recorded with the epoch of its volume when its cluster was deleted."""
-    claim = naming.claim(seen.cluster.name, pod.ordinal)
+    claim = naming.claim_of(pod.name)
     secret = naming.start_secret(seen.cluster.name)
     return (
         f"A recovery with {pod.name} was not over when its cluster was deleted. To go on with this "

@@ -179,9 +179,8 @@ def _names_pods(seen: Observation, manifest: Mapping[str, Any]) -> bool:
 
 def _is_before_ticket(seen: Observation, step: RecordMember) -> bool:
     """Whether only the ticket of a pod that waits for it depends on the record."""
-    waiting = (pod for pod in seen.pods if pod.finding)
-    claim = naming.claim
-    return any(step.name in (pod.name, claim(seen.cluster.name, pod.ordinal)) for pod in waiting)
+    waiting = (pod.name for pod in seen.pods if pod.finding)
+    return any(step.name in (name, naming.claim_of(name)) for name in waiting)
 
 
 def _is_of_successor(seen: Observation, claim: str) -> bool:

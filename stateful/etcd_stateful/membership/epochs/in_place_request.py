@@ -118,7 +118,7 @@ def _of_lost_recovery(seen: Observation, survivor: str) -> str:
         if finding.cluster_uid != seen.cluster.uid or (taking and pod.ordinal == taking.ordinal):
             continue
         if finding.epoch > record.epoch:
-            claim = naming.claim(seen.cluster.name, pod.ordinal)
+            claim = naming.claim_of(pod.name)
             return (
                 f"the volume of {pod.name} holds epoch {finding.epoch}, as a recovery leaves it "
                 "whose record was lost. Its pod could run beside the other cluster: request that "

@@ -615,7 +615,7 @@ MUTANTS: Final = [
         "a finished Job vouches for a claim that was made again, and is empty",
     ),
     Mutant(
-        _RESTORE,
+        _FILLING,
         "return leftovers.damaged_record(claim) if claim.damage else None",
         "return None",
         "a claim whose record cannot be read is filled",

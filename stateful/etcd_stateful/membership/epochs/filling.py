@@ -15,7 +15,7 @@ from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import wording
-from etcd_stateful.membership.beginning import bootstrap
+from etcd_stateful.membership.beginning import bootstrap, leftovers
 from etcd_stateful.membership.epochs import volume_jobs
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Step, Wait
@@ -65,9 +65,12 @@ def fill_with_job(seen: Observation, claim: Claim, filling: Filling) -> Step | F
     return _why_useless(seen, claim, job, filling) or _of_job(job, filling)
 
 
-def wait_for_deleted_claim(seen: Observation, claim: Claim) -> Step:
-    """Waits for the deleted claim that is to be filled. Kubernetes keeps it as long as there is a
-    pod of the Job, even one that has ended, so the Job is deleted first."""
+def not_to_be_used(seen: Observation, claim: Claim) -> Step | None:
+    """Waits for a deleted claim that is to be filled, and holds for a damaged one. Kubernetes keeps
+    a deleted one as long as there is a pod of the Job, even one that has ended, so the Job is
+    deleted first."""
+    if not claim.deleting:
+        return leftovers.damaged_record(claim) if claim.damage else None
     words = f"claim {claim.name}, which it is to fill, is being deleted"
     return volume_jobs.delete_job(seen, words) or Wait(wording.to_be_gone(claim), soon=True)
 

@@ -23,7 +23,6 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import put_off, roster, wording
-from etcd_stateful.membership.beginning import leftovers
 from etcd_stateful.membership.epochs import (
     filling,
     in_place_request,
@@ -139,10 +138,8 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
 
 
 def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step | None:
-    if claim.deleting:
-        return filling.wait_for_deleted_claim(seen, claim)
-    if claim.damage:
-        return leftovers.damaged_record(claim)
+    if step := filling.not_to_be_used(seen, claim):
+        return step
     if claim.record is None or in_place_request.is_successors_claim(seen, claim):
         return None
     if _is_deletable(seen, taking, claim):

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from etcd_stateful.api.source import Source, backup_in
 from etcd_stateful.api.stores import Store
-from etcd_stateful.membership.beginning import bootstrap_source, leftovers
+from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.epochs import filling, in_place_request, volume_jobs
 from etcd_stateful.membership.epochs.filling import Failed, Filling
 from etcd_stateful.membership.members import claim_expansion
@@ -49,7 +49,7 @@ def _fill(seen: Observation, source: Source) -> Step:
     claim = seen.claim(0)
     if claim is None:
         return filling.create_claim(seen, 0)
-    if step := _not_to_be_used(seen, claim):
+    if step := filling.not_to_be_used(seen, claim):
         return step
     if claim.record == _record_of(seen, claim):
         return _clear_up(seen)
@@ -58,12 +58,6 @@ def _fill(seen: Observation, source: Source) -> Step:
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
     return _run(seen, claim, source)
-
-
-def _not_to_be_used(seen: Observation, claim: Claim) -> Step | None:
-    if claim.deleting:
-        return filling.wait_for_deleted_claim(seen, claim)
-    return leftovers.damaged_record(claim) if claim.damage else None
 
 
 def _with_another_version(seen: Observation) -> Step | None:

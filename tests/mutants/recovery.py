@@ -297,8 +297,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "(claim, replace(claim.record, epoch=record.epoch), reason)",
-        "(claim, claim.record, reason)",
+        "(claim, replace(held, epoch=epoch), reason)",
+        "(claim, held, reason)",
         "the claim does not remember the epoch",
     ),
     Mutant(

@@ -38,6 +38,7 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 
 def carry_out(seen: Observation) -> Step | None:
@@ -190,24 +191,23 @@ def _finish(seen: Observation) -> Step:
     claim = seat.claim if seat else None
     if claim is None:
         return _failed(seen, f"{record.survivor} has no claim")
-    if why := survivor.why_no_claim(seen, claim):
+    held = claim.record
+    if (why := survivor.why_no_claim(seen, claim)) or held is None:
         return _failed(seen, why)
-    if claim.record and claim.record.epoch == record.epoch:
-        return _clear_up(seen, claim)
-    return _run(seen, claim)
+    return _clear_up(seen, claim) if held.epoch == record.epoch else _run(seen, claim, held)
 
 
-def _run(seen: Observation, claim: Claim) -> Step:
+def _run(seen: Observation, claim: Claim, held: MemberRecord) -> Step:
     """Runs the Job, but only after all pods of an earlier Job have stopped."""
     job = seen.job
     if job is None:
-        return _create(seen, claim)
+        return _create(seen, held.member_id)
     if job.deleting:
         return volume_jobs.to_be_gone(job)
     if (useless := _why_useless(seen, job)) is not None:
         return useless
     if job.state == "complete":
-        return _record(seen, claim)
+        return _record(seen, claim, held)
     if job.state == "failed":
         return _failed(seen, volume_jobs.why_failed(job))
     return upgrade.replace_assumed_in_job(seen) or Wait(_doing(seen, job), soon=True)
@@ -245,15 +245,13 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     return None
 
 
-def _create(seen: Observation, claim: Claim) -> Step:
+def _create(seen: Observation, member_id: int) -> Step:
     if step := volume_jobs.wait_for_occupants(seen):
         return step
-    if claim.record is None:
-        return _failed(seen, f"claim {claim.name} has no record")
     manifest = recovery_job(
         bootstrap.at_running_version(seen),
         recorded(seen),
-        claim.record.member_id,
+        member_id,
         operator_image=seen.operator_image,
     )
     name = naming.recovery_job(seen.cluster.name)
@@ -261,12 +259,10 @@ def _create(seen: Observation, claim: Claim) -> Step:
     return CreateJob(name, manifest, words)
 
 
-def _record(seen: Observation, claim: Claim) -> Step:
-    record = recorded(seen)
-    if claim.record is None:
-        return _failed(seen, f"claim {claim.name} has no record")
-    reason = f"claim {claim.name} is recorded with epoch {record.epoch}"
-    return RecordMember.of(claim, replace(claim.record, epoch=record.epoch), reason)
+def _record(seen: Observation, claim: Claim, held: MemberRecord) -> Step:
+    epoch = recorded(seen).epoch
+    reason = f"claim {claim.name} is recorded with epoch {epoch}"
+    return RecordMember.of(claim, replace(held, epoch=epoch), reason)
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:

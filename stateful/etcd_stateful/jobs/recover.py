@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from etcd_stateful import identity
 from etcd_stateful.start import marker, wal
 from etcd_stateful.start.configuration import BadSettings, Settings, parse_settings, run_config
 from etcd_stateful.start.rules import VolumeFacts
@@ -92,11 +93,9 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     settings = parse_settings(environment)
     try:
         given = loads(environment.get("RECOVERY", ""))
-        ids = [int(given[key], 16) for key in ("memberID", "clusterID")]
+        ids = [identity.from_hex(given[key]) for key in ("memberID", "clusterID")]
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RECOVERY does not name a member and its cluster: {error}") from error
-    if not all(0 < one <= marker.MAX_ID for one in ids):
-        raise BadSettings("RECOVERY names IDs that are not etcd's: they must be 1 to 2**64 - 1")
     return Order(settings, *ids)
 
 

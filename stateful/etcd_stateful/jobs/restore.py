@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
@@ -91,8 +91,8 @@ def serialise(
     member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD, bump: int = 0
 ) -> str:
     content = {
-        "memberID": f"{member_id:016x}",
-        "clusterID": f"{cluster_id:016x}",
+        "memberID": identity.to_hex(member_id),
+        "clusterID": identity.to_hex(cluster_id),
         "store": stores.to_json(store),
         "version": version,
         "field": field,
@@ -106,13 +106,11 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     settings = parse_settings(environment)
     try:
         given = loads(environment.get("RESTORE", ""))
-        member_id, cluster_id = (int(given[key], 16) for key in ("memberID", "clusterID"))
+        member_id, cluster_id = (identity.from_hex(given[key]) for key in ("memberID", "clusterID"))
         store, version = stores.from_json(given["store"]), str(given["version"])
         field, bump = str(given.get("field", FIELD)), whole(given.get("bump", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
-    if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
-        raise BadSettings("RESTORE names IDs that are not etcd's: they must be 1 to 2**64 - 1")
     return Order(settings, member_id, cluster_id, store, version, field, bump)
 
 

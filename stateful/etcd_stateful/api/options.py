@@ -240,7 +240,7 @@ def read_options(
         snapshot_count=_count(etcd, "snapshotCount", typed.get("snapshot-count")),
         heartbeat_ms=heartbeat,
         election_ms=election,
-        log_level=_log_level(etcd, typed.get("log-level", "info")),
+        log_level=etcd.choice("logLevel", LOG_LEVELS, typed.get("log-level", "info")),
         tls_min_version=least,
         cipher_suites=_cipher_suites(etcd, typed.get("cipher-suites", ""), least),
         others=_others(etcd, from_environment, version),
@@ -260,13 +260,6 @@ def _count(etcd: Reader, key: str, fallback: str | None) -> int | None:
         words = f"must be a number from {least} to {most}, found {fallback[:60]!r} in etcdEnv"
         etcd.problem(key, words)
     return found
-
-
-def _log_level(etcd: Reader, fallback: str) -> str:
-    level = etcd.text("logLevel", fallback)
-    if level not in LOG_LEVELS:
-        etcd.problem("logLevel", f"must be one of {', '.join(LOG_LEVELS)}, found {level[:60]!r}")
-    return level
 
 
 def _cipher_suites(etcd: Reader, fallback: str, least: str) -> tuple[str, ...]:

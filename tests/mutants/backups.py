@@ -575,12 +575,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        ' or a restore."""\n    record = seen.bootstrap\n'
-        "    if record is None or not record.latched:\n"
-        "        return bool(record and record.restoring)",
-        ' or a restore."""\n    record = seen.bootstrap\n'
-        "    if record is None or not record.latched:\n"
-        "        return False",
+        "begun = record is not None and (record.restoring or bool(record.survivor))",
+        "begun = record is not None and bool(record.survivor)",
         "pods run on the volume that is being filled",
     ),
     Mutant(

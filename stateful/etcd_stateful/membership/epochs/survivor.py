@@ -46,17 +46,14 @@ def accepted(seen: Observation) -> Recovery | None:
 def halted(seen: Observation) -> bool:
     """Whether no pod of the cluster may run, because of a recovery or a restore."""
     record = seen.bootstrap
-    if record is None or not record.latched:
-        return bool(record and record.restoring)
-    return bool(record.survivor) or in_place_request.halted(seen) or accepted(seen) is not None
+    begun = record is not None and (record.restoring or bool(record.survivor))
+    return begun or in_place_request.halted(seen) or accepted(seen) is not None
 
 
 def needs_lookup(seen: Observation) -> bool:
     """Whether the shell has to look up the Job and other pods that may use the volumes."""
     record = seen.bootstrap
-    if record is None or not record.latched:
-        return bool(record and record.restoring)
-    if record.survivor or record.successor:
+    if record and (record.restoring or record.survivor or record.successor):
         return True
     asked = requested(seen)
     return asked is not None and not why_not(seen, asked)

@@ -17,6 +17,7 @@ from etcd_stateful.manifests.exclusive import excluded
 from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import is_assumed, stateful_set, version_of
+from etcd_stateful.membership import wording
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.members import budget, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -95,13 +96,8 @@ def being_deleted(seen: Observation) -> Wait | None:
 def _to_be_gone(kind: str, live: Live) -> Wait:
     metadata = live["metadata"]
     words = f"{kind} {metadata['name']}, which is being deleted, to be gone; then it is recreated"
-    kept = [one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES]
-    if kept:
-        words += (
-            f". Its finalizer {', '.join(kept)} keeps it: if what set that is gone, remove it from "
-            "metadata.finalizers"
-        )
-    return Wait(words)
+    kept = ", ".join(one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES)
+    return Wait(f"{words} ({wording.kept_by(kept)})" if kept else words)
 
 
 def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:

@@ -435,8 +435,8 @@ def test_a_service_that_a_finalizer_kept_held_up_the_replacement_of_a_lost_membe
     world.history.clear()
 
     assert drive(world) == Wait(
-        "Service c, which is being deleted, to be gone; then it is recreated. Its finalizer "
-        "example.com/dns keeps it: if what set that is gone, remove it from metadata.finalizers"
+        "Service c, which is being deleted, to be gone; then it is recreated (its finalizer "
+        "example.com/dns keeps it: if what set that is gone, remove it from metadata.finalizers)"
     )
     assert chain(world.history, 1)[-3:] == [one.format(1) for one in REJOINS][-3:]
 

@@ -39,7 +39,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/authentication.py",
-        '    if found is None or found.problem or found.subject == ROOT:\n        return ""\n',
+        '    if found is None or found.subject == ROOT:\n        return ""\n',
         '    return ""\n',
         "authentication locks the operator out",
     ),

@@ -119,8 +119,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "api/options.py",
-        "    if level not in LOG_LEVELS:\n",
-        "    if False:\n",
+        'etcd.choice("logLevel", LOG_LEVELS, typed.get("log-level", "info"))',
+        'etcd.text("logLevel", typed.get("log-level", "info"))',
         "Kubernetes expands $(NAME) within the settings of `start`",
     ),
     Mutant(

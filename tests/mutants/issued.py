@@ -31,8 +31,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ISSUED,
-        "        return found if found and not found.problem else None\n",
-        "        return found\n",
+        "        return usable(self.issued.found)\n",
+        "        return self.issued.found\n",
         "a certificate that cannot be used gets from cert-manager to the members",
     ),
     Mutant(

@@ -254,8 +254,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "    return _run(seen, claim)\n",
-        "    return _clear_up(seen, claim)\n",
+        " if held.epoch == record.epoch else _run(seen, claim, held)\n",
+        "\n",
         "the others' volumes go, and no Job has ever run",
     ),
     # What follows it.

@@ -53,7 +53,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROTATION,
-        '    return found.pinned if found and not found.problem else ""\n',
+        '    return found.pinned if found else ""\n',
         '    return ""\n',
         "pods are not restarted for what they are to trust",
     ),

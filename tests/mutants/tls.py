@@ -63,8 +63,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/links.py",
-        "    if live is not None:\n",
-        "    if False:\n",
+        "    if (live := rendered(seen)) is not None:\n",
+        "    if (live := None) is not None:\n",
         "a lost Secret takes the links with it",
     ),
     Mutant(

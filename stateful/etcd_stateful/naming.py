@@ -60,9 +60,10 @@ A label of pods has the same name. It is for people and for the kubelet (`member
 operator never decides anything by it."""
 
 TRUSTS = f"{GROUP}/trusts"
-"""Annotation of a pod: which authorities its etcd was started to trust, `peer-client`, as
-`certificates.trust_of` names them. Written with the label above, where no file that the pod mounts
-says it."""
+"""Annotation of a pod: which authorities its etcd was started to trust, `peer-client-restarts`, as
+`certificates.trust_of` names them; a user's authorities of peers by their own names. Once etcd's
+container has restarted, it has read its files again, and the note counts no more. Written with the
+label above, where no file that the pod mounts says it."""
 
 CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"

@@ -137,8 +137,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/tls/certificates.py",
-        "        elif found.problem:\n",
-        "        elif False:\n",
+        "        elif why := found.problem or (need.role",
+        "        elif why := (need.role",
         "pods are restarted onto certificates that cannot be used",
     ),
     Mutant(

@@ -118,4 +118,5 @@ def _metadata(note: _Noted) -> dict[str, dict[str, str]]:
     if isinstance(note, labels.Touch):
         return {"annotations": {naming.TOUCHED: "true"}}
     marked = {"labels": {naming.MEMBER_ID: note.member}}
-    return marked | ({"annotations": {naming.TRUSTS: str(note.trust)}} if note.trust else {})
+    trusts = f"{note.trust}-{note.restarts}"
+    return marked | ({"annotations": {naming.TRUSTS: trusts}} if note.trust else {})

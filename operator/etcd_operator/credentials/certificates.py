@@ -223,6 +223,8 @@ class CertificateLook:
             changes_at=checking.changes_at(examined, now),
             authority=examined.digest,
             subject=examined.subject,
+            signers=examined.signers,
+            authorities=examined.authorities,
             trusts=examined.trusts,
             pinned=examined.pinned,
             kept=examined.kept,

@@ -27,6 +27,8 @@ from etcd_operator.credentials.signers import (
     check_critical,
     check_signature,
     check_signer,
+    name_of,
+    signers_among,
     signers_of,
 )
 from etcd_operator.timestamps import rfc3339
@@ -76,6 +78,8 @@ class Examined:
     leaf: str = ""
     subject: str = ""
     """Common name."""
+    signers: tuple[str, ...] = ()
+    authorities: tuple[str, ...] = ()
     trusts: tuple[str, ...] = ()
     pinned: str = ""
     kept: tuple[tuple[str, ...], ...] = ()
@@ -169,7 +173,12 @@ def _examine(need: CertificateSpec, data: Mapping[str, bytes]) -> Examined:
         return _with_rotation(need, data, found)
     trusts = tuple(map(digest, authorities))
     return replace(
-        found, trusts=trusts, pinned=_pinned(need, data, trusts), kept=tuple(_kept(need, data))
+        found,
+        signers=tuple(map(name_of, signers_among(authorities, [leaf, *chain]))),
+        authorities=tuple(map(name_of, authorities)),
+        trusts=trusts,
+        pinned=_pinned(need, data, trusts),
+        kept=tuple(_kept(need, data)),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtensionOID
 
@@ -78,6 +79,24 @@ def _signer(
     old certificate may be beside the new one, and handshakes accept either."""
     found = (one for one in among if _has_signed(one, certificate))
     return max(found, key=lambda one: one.not_valid_after_utc, default=None)
+
+
+def signers_among(
+    authorities: Sequence[x509.Certificate], signed: Sequence[x509.Certificate]
+) -> list[x509.Certificate]:
+    """Those of the authorities that have signed one of these certificates."""
+    return [one for one in authorities if any(_has_signed(one, below) for below in signed)]
+
+
+def name_of(authority: x509.Certificate) -> str:
+    """A name for it, which it keeps when it is renewed with the same key."""
+    try:
+        key = authority.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    except (ValueError, UnsupportedAlgorithm):  # of a kind that is not known here
+        key = authority.public_bytes(serialization.Encoding.DER)
+    return hashlib.sha256(authority.subject.public_bytes() + key).hexdigest()[:16]
 
 
 def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:

@@ -17,7 +17,7 @@ from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import seconds, seconds_since
 from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.api.tls import Trust
+from etcd_stateful.api.tls import AS_MADE, Trust
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
@@ -56,6 +56,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
     etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
     age = seconds_since(metadata.get("creationTimestamp"), now)
     record, flaw = (None, "") if cluster.durable else _member_record(raw)
+    restarts = int(etcd.get("restartCount") or 0)
     words = flaw or trouble.trouble(raw, claim, age, now)
     until_now = "" if words else trouble.tried_again(etcd, now)
     return Pod(
@@ -88,12 +89,19 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         kept_by=trouble.kept_by(metadata),
         idle=_is_idle(raw),
         trust=trust_in(spec),
-        noted_trust=Trust.read(notes.get(naming.TRUSTS) or ""),
+        noted_trust=_noted_trust(notes.get(naming.TRUSTS) or "", restarts),
+        restarts=restarts,
         labelled=labels.get(naming.MEMBER_ID, ""),
         epoch=epoch_in(spec),
         levels=levels_in(spec),
         quota=quota_in(spec),
     )
+
+
+def _noted_trust(note: str, restarts: int) -> Trust:
+    """What the note says, unless etcd has restarted since."""
+    text, _, then = note.rpartition("-")
+    return Trust.read(text) if then == str(restarts) else AS_MADE
 
 
 def _is_idle(raw: Object) -> bool:

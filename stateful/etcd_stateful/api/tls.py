@@ -134,7 +134,8 @@ NO_TLS: Final = Links()
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The managed authorities that members are started to trust: a digest of them for each link.
+    """The authorities that members are started to trust: for each link a digest of them, or of a
+    user's their names.
 
     Empty for a link whose authority was never rotated: its pods mount the bundle as it is.
     """

@@ -32,6 +32,11 @@ class Certificate:
     """Digest of the certificate of the authority that signed it."""
     subject: str = ""
     """Its common name, which etcd takes as the user name while authentication is on."""
+    signers: tuple[str, ...] = ()
+    """Names, by subject and key, of the authorities beside it that have signed it or one of its
+    intermediates: whoever trusts one of these trusts it."""
+    authorities: tuple[str, ...] = ()
+    """The same of all authorities beside it."""
     trusts: tuple[str, ...] = ()
     """Digests of the authorities beside it. For an authority: of those that should be beside each
     certificate that it has signed."""

@@ -83,6 +83,8 @@ class Pod:
     """The authorities that its etcd trusts, by the bundle that the pod mounts."""
     noted_trust: Trust = AS_MADE
     """The same by the operator's note on the pod, for links whose mounted bundle has no name."""
+    restarts: int = 0
+    """How often its etcd container has restarted."""
     labelled: str = ""
     """The member ID in its label."""
     epoch: int | None = None

@@ -629,6 +629,17 @@ class TestProvided:
         for bundle in (pem(old) + pem(new), pem(new) + pem(old)):
             assert problem({**data, "peer-ca.crt": bundle}) == ""
 
+    def test_an_authority_that_was_renewed_with_its_key_was_taken_for_another(self):
+        old, key = root(ends=NOW - 1)
+        new, _ = root(key=key)
+        other, _ = root()
+        data = peer(authority=(new, key))
+
+        found = examine(need_of("peer"), {**data, "peer-ca.crt": pem(new) + pem(other)})
+
+        assert found.signers == (signers.name_of(old),)
+        assert found.authorities == (signers.name_of(old), signers.name_of(other))
+
     @pytest.mark.parametrize(
         ("change", "said"),
         [

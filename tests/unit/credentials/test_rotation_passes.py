@@ -22,6 +22,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_stateful import naming
+from unit.credentials.test_tls_passes import STATIC, edit, foreign, put_secret, user_secrets
 
 OVERLAP = 300
 ROTATED = {"peer": 2, "client": 2, "overlapSeconds": OVERLAP}
@@ -395,3 +396,58 @@ async def test_a_successor_of_a_clock_that_was_ahead_took_over_and_nothing_could
     assert authority(bench) != early
     await through(bench)
     is_done(bench)
+
+
+async def of_users():
+    """A cluster with certificates of its user."""
+    bench = Bench()
+    bench.nodes = RollingNodes(bench.kube, bench.start, bench.etcd)
+    bench.declare(TLS=STATIC)
+    user_secrets(bench)
+    await bench.run()
+    await bench.run()
+    return bench
+
+
+def uids(bench):
+    return {bench.kube.live(PODS, f"a-{one}")["metadata"]["uid"] for one in range(3)}
+
+
+async def restarted(bench, label):
+    """Whether all pods are restarted for an edit; False if none is."""
+    before = uids(bench)
+    edit(bench, pod={"labels": {"edited": label}})
+    for _ in range(60):
+        bench.clock.now += await bench.once() or 5.0
+        bench.nodes.turn()
+    after = uids(bench)
+    assert after == before or not after & before
+    return after != before
+
+
+async def test_a_member_restarted_into_an_authority_of_peers_that_the_others_refuse():
+    """It reached none of them, and no message said why."""
+    bench = await of_users()
+    good = data(bench, "p")
+    put_secret(bench, "p", foreign(bench, "p", bench.clock.now))
+
+    assert not await restarted(bench, "yes")
+
+    told = bench.condition("Blocked")
+    assert told["reason"] == "CertificatesUnusable"
+    assert "no authority that a-0, a-1, a-2 trusts has signed peer.crt" in told["message"]
+    assert "Put its previous content back. Replace" in told["message"]
+    put_secret(bench, "p", good)
+    assert await restarted(bench, "again")
+    assert bench.condition("Blocked") is None
+
+
+async def test_a_users_authority_of_peers_is_replaced_step_by_step():
+    bench = await of_users()
+    old, new = data(bench, "p"), foreign(bench, "p", bench.clock.now)
+    both = {"peer-ca.crt": old["peer-ca.crt"] + new["peer-ca.crt"]}
+
+    for number, files in enumerate((old | both, new | both, new)):
+        put_secret(bench, "p", files)
+        assert await restarted(bench, str(number)), number
+        assert bench.condition("Blocked") is None

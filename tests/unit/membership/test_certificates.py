@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from views import with_pod, without_status
 from worlds import OLD, World, body, drive, is_write, labels, until
 
+from etcd_stateful.api.tls import Trust
 from etcd_stateful.membership import planner
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
@@ -224,6 +226,55 @@ class TestARunningCluster:
 
         assert isinstance(step, Hold)
         assert step.reason == "Paused"
+
+
+def refused(*pods: int, silent: tuple[int, ...] = (), quorum: bool = True) -> str:
+    """What is said once a user has replaced the authority of peers at once, if the etcd of these
+    pods was started before."""
+    world = spoiled()
+    world.problem = ""
+    seen = world.observe()
+    for ordinal in pods:
+        seen = with_pod(seen, ordinal, noted_trust=Trust(peer="old.older"))
+    assert seen.certificates is not None
+    found = Certificate("2", signers=("new",), authorities=("new",))
+    secrets = {**seen.certificates.secrets, "p": {"peer": found}}
+    seen = replace(without_status(seen, *silent), certificates=Certificates(0.0, secrets))
+    step = decide(seen if quorum else replace(seen, etcd=None))
+    return step.message if isinstance(step, Hold) else ""
+
+
+class TestAnAuthorityOfPeersThatWasReplacedAtOnce:
+    def test_the_member_that_was_restarted_and_reaches_no_other_is_named(self) -> None:
+        said = refused(0, 1, silent=(2,))
+
+        assert "no authority that c-0, c-1 trusts has signed peer.crt" in said
+        assert "then delete these pods, which reach no other: c-2. Replace" in said
+
+    def test_the_member_that_is_left_behind_by_the_others_is_named(self) -> None:
+        said = refused(0, silent=(0,))
+
+        assert "The others serve with it, so delete these pods: c-0" in said
+        assert "previous" not in said
+
+    def test_without_a_quorum_it_is_put_back(self) -> None:
+        said = refused(0, silent=(0, 1, 2), quorum=False)
+
+        assert "Put its previous content back, then delete these pods" in said
+        assert "c-1, c-2. Replace" in said
+
+    def test_pods_of_which_nothing_is_known_are_restarted(self) -> None:
+        assert refused() == ""
+
+    def test_one_that_is_trusted_is_used(self) -> None:
+        world = spoiled()
+        world.problem = ""
+        seen = with_pod(world.observe(), 0, noted_trust=Trust(peer="new.old"))
+        assert seen.certificates is not None
+        found = Certificate("2", signers=("new",), authorities=("new",))
+        secrets = {**seen.certificates.secrets, "p": {"peer": found}}
+
+        assert unusable(replace(seen, certificates=Certificates(0.0, secrets))) is None
 
 
 class TestForHowMany:

@@ -422,10 +422,18 @@ class TestOwnPod:
 
 
 def test_the_note_of_what_a_pod_was_started_to_trust_is_read():
-    noted = pod(annotations={naming.TRUSTS: str(Trust("abc", "def"))})
+    noted = pod(annotations={naming.TRUSTS: "abc-def-0"})
 
     assert reading.pod(cluster(), noted, None, NOW).noted_trust == Trust("abc", "def")
     assert reading.pod(cluster(), pod(), None, NOW).noted_trust == Trust()
+
+
+def test_a_note_from_before_etcd_restarted_and_read_its_authorities_again_does_not_count():
+    etcd = {"name": "etcd", "restartCount": 2}
+    again = pod(annotations={naming.TRUSTS: "abc-def-1"}, status={"containerStatuses": [etcd]})
+
+    assert reading.pod(cluster(), again, None, NOW).noted_trust == Trust()
+    assert reading.pod(cluster(), again, None, NOW).restarts == 2
 
 
 class TestClaim:

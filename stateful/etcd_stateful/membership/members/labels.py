@@ -28,6 +28,7 @@ class Note:
 
     member: str
     trust: Trust
+    restarts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,6 @@ def due(seen: Observation) -> list[tuple[Pod, Note]]:
         (pod, note)
         for seat in roster.voters(seen)
         if seat.serves and (pod := seat.pod) and seat.member
-        if (note := Note(to_hex(seat.member.member_id), trusted.noted(seen, pod)))
-        != Note(pod.labelled, pod.noted_trust)
+        if (note := Note(to_hex(seat.member.member_id), trusted.noted(seen, pod), pod.restarts))
+        != Note(pod.labelled, pod.noted_trust, pod.restarts)
     ]

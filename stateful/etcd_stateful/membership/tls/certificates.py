@@ -94,9 +94,29 @@ def problems_of_provided(seen: Observation) -> list[str]:
         found = seen.certificate_for(need)
         if found is None:
             said.append(f"Secret {need.secret}, which {need.field} names, does not exist")
-        elif found.problem:
-            said.append(f"Secret {need.secret}, which {need.field} names: {found.problem}")
+        elif why := found.problem or (need.role == "peer" and _why_refused(seen)):
+            said.append(f"Secret {need.secret}, which {need.field} names: {why}")
     return said
+
+
+def _why_refused(seen: Observation) -> str:
+    """Why members would not find each other if one restarted: the authority of their certificate
+    was replaced at once. If that has happened, also what to do about it."""
+    refuse, others = trusted.refusing(seen), trusted.pods_with_tls(seen, "peer")
+    if not refuse or len(others) < 2:
+        return ""
+    away = [seat.name for seat in roster.seats(seen) if seat.pod in others and not seat.serves]
+    stay = [pod.name for pod in refuse]
+    if seen.etcd and set(stay) <= set(away):
+        way = f"The others serve with it, so delete these pods: {', '.join(stay)}"
+    else:
+        begun = [name for name in away if name not in stay]
+        then = f", then delete these pods, which reach no other: {', '.join(begun)}" * bool(begun)
+        way = f"Put its previous content back{then}. Replace the authority step by step"
+    return (
+        f"no authority that {', '.join(stay)} trusts has signed peer.crt (etcd reads peer-ca.crt "
+        f"only when it starts). {way} (docs/tls.md, Static)"
+    )
 
 
 def starts_pods(seen: Observation, step: Step) -> bool:

@@ -8,6 +8,7 @@ that some running member does not trust, or members could no longer connect to e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from etcd_stateful.api.tls import Level, LinkName, Trust
 from etcd_stateful.certificates import (
@@ -22,6 +23,9 @@ from etcd_stateful.membership.tls import links
 from etcd_stateful.membership.tls.rotation import rendered
 from etcd_stateful.observed.certificates import Certificate, usable
 from etcd_stateful.observed.pods import Pod
+
+_AND: Final = "."
+"""Between the names of a user's authorities in a note: of those, no Secret keeps a digest."""
 
 
 def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
@@ -99,8 +103,24 @@ def noted(seen: Observation, pod: Pod) -> Trust:
 def _to_note(seen: Observation, pod: Pod, link: LinkName) -> str:
     if noted := pod.noted_trust.of(link):
         return noted
-    found = usable(mounted(seen, link))
-    of_users = seen.cluster.links.of(link).mode not in ("Managed", "Issued")
-    if of_users or pod.trust.of(link) or found is None:
+    found, mode = usable(mounted(seen, link)), seen.cluster.links.of(link).mode
+    if pod.trust.of(link) or found is None:
+        return ""
+    if mode == "Static":
+        return _AND.join(sorted(set(found.authorities))) if link == "peer" else ""
+    if mode not in ("Managed", "Issued"):
         return ""
     return trust_of(found.trusts) if found.authority in found.trusts else ""
+
+
+def refusing(seen: Observation) -> list[Pod]:
+    """Pods whose etcd refuses the members' certificate, which a user provides: none of the
+    authorities that it was started to trust has signed it."""
+    found = usable(mounted(seen, "peer"))
+    if seen.cluster.links.peer.mode != "Static" or found is None:
+        return []
+    return [
+        pod
+        for pod in pods_with_tls(seen, "peer")
+        if (known := pod.noted_trust.peer) and not {*found.signers} & {*known.split(_AND)}
+    ]

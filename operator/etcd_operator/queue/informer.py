@@ -28,6 +28,7 @@ from etcd_operator.kube.api import (
     Kubernetes,
     Rejected,
     Resource,
+    Unavailable,
 )
 from etcd_operator.kube.store import Store, key_of, others, owners_of, version_of
 from etcd_operator.kube.watches import (
@@ -58,6 +59,9 @@ BELIEVED_SECONDS = 30.0
 believed."""
 
 SUPERVISE_SECONDS = 10.0
+PASSING_SECONDS = 30.0
+"""How long a namespace's LIST must fail before the others go on without it."""
+
 LEAVE_SECONDS = float(WATCH_SECONDS)
 """How long LISTs must be refused before the objects are dropped. Then the refusal is not a brief
 one, and every watch that began before it has ended."""
@@ -104,6 +108,12 @@ class Informer:
         """Since when a path may not be read. Often its namespace was deleted together with the
         Role, or it is one of OPTIONAL."""
 
+        self._failing: dict[Scope, float] = {}
+        """Since when the LIST of a namespace gets an error for an answer."""
+
+        self._left_out: set[str] = set()
+        """The paths that everything else goes on without, because of that."""
+
         self._newest: dict[Scope, int] = {}
         """The highest resourceVersion of a completed LIST."""
 
@@ -140,7 +150,7 @@ class Informer:
         if not self.synced.is_set():
             return ["not everything has been listed yet"]
         missing = self._watches.missing()
-        return [f"no watch yet: {path}" for path in missing if path not in self._refused]
+        return [f"no watch yet: {path}" for path in missing if self._is_awaited(path)]
 
     def on_event(self, resource: Resource, kind: str | None, obj: Json) -> None:
         self._metrics.events.labels(resource.plural, kind or "LISTED").inc()
@@ -168,9 +178,15 @@ class Informer:
     async def resync(self) -> None:
         """Lists everything once; raises KubeError if that fails."""
         started = time.monotonic()
-        different = 0
+        different, failed = 0, dict[Scope, Unavailable]()
         for scope in self._scopes:
-            different += await self._list_if_allowed(scope)
+            try:
+                different += await self._list_if_allowed(scope)
+            except Unavailable as error:
+                if scope.namespace is None or error.status < 500:
+                    raise
+                failed[scope] = error
+        self._go_on_without(failed)
         if len(self._refused) == len(self._scopes):
             raise Rejected("the operator may read none of the namespaces", status=403)
         if self.synced.is_set():
@@ -207,6 +223,23 @@ class Informer:
                 self._drop(scope, str(error))
             return 0
 
+    def _go_on_without(self, failed: dict[Scope, Unavailable]) -> None:
+        """Leaves namespaces out whose LIST keeps failing, such as one with Secrets that the API
+        server cannot decrypt any more. Raises an error that may pass, or be one of the API server
+        itself: then the resource is not listed in any other namespace either."""
+        now = asyncio.get_running_loop().time()
+        since = {scope: self._failing.setdefault(scope, now) for scope in failed}
+        listed = {one.resource for one in self._scopes if one not in failed}
+        for scope, error in failed.items():
+            if scope.resource not in listed or now - since[scope] < PASSING_SECONDS:
+                raise error
+        for scope, error in failed.items():
+            if scope.path not in self._left_out:
+                log.warning("namespace %s is left out until it works: %s", scope.namespace, error)
+            self._left_out.add(scope.path)
+            if scope not in self._newest:
+                self._store.refuse(scope.resource, scope.namespace, str(error))
+
     def _drop(self, scope: Scope, why: str) -> None:
         """Drops objects that may not be listed any more, as their deletion would not be noticed.
 
@@ -230,6 +263,8 @@ class Informer:
         newest = self._newest.get(scope, -1)
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
         self._refused.pop(scope.path, None)
+        self._failing.pop(scope, None)
+        self._left_out.discard(scope.path)
         if listing.version < newest:
             self._went_back(scope, listing.version, newest)
             return 0
@@ -334,4 +369,7 @@ class Informer:
                 self._watches.restart(silent)
 
     def _silent(self) -> list[str]:
-        return [path for path in self._watches.silent() if path not in self._refused]
+        return [path for path in self._watches.silent() if self._is_awaited(path)]
+
+    def _is_awaited(self, path: str) -> bool:
+        return path not in self._refused and path not in self._left_out

@@ -658,6 +658,67 @@ async def test_a_namespace_that_lost_its_role_was_listed_and_logged_for_ever(mak
         assert "not watched until the operator" in said
 
 
+UNREADABLE = Unavailable("list secrets: unable to transform key: no matching key", status=500)
+"""As of Secrets that were encrypted with a key that is lost."""
+
+
+@jumping
+async def test_a_namespace_that_cannot_be_listed_for_good_kept_the_others_from_being_served(
+    make, kube, caplog
+):
+    informer = make(watch_namespaces=("x", "bad"), resync_seconds=200)
+    kube.objects = {ETCD_CLUSTERS: [thing(5, namespace="x")]}
+    kube.trouble["bad"] = UNREADABLE
+    async with running(informer):
+        await asyncio.sleep(10)
+        assert not informer.synced.is_set(), "it may be of a moment"
+        await asyncio.sleep(60)
+        assert informer.synced.is_set()
+        assert informer._store.get(ETCD_CLUSTERS, "x", "a")
+        with pytest.raises(Rejected, match="unable to transform key"):
+            informer._store.check_listed(PODS, "bad")
+        informer._store.check_listed(PODS, "x")
+        informer._watches.quiet = [PODS.path("bad")]
+        before = informer._health.resynced
+        await asyncio.sleep(1000)
+        assert informer._health.resynced > before
+        assert informer._watches.restarted == 0
+        assert informer.not_ready() == []
+        told = [record.getMessage() for record in caplog.records]
+        said = [words for words in told if "namespace bad is left out" in words]
+        assert len(said) == len(SELECTORS)
+
+        kube.trouble.clear()
+        kube.objects[ETCD_CLUSTERS].append(thing(6, namespace="bad"))
+        informer.on_listed(Scope(PODS, "bad"))
+        informer.on_listed(Scope(ETCD_CLUSTERS, "bad"))
+        await asyncio.sleep(2)
+        informer._store.check_listed(PODS, "bad")
+        assert informer._store.get(ETCD_CLUSTERS, "bad", "a")
+
+
+@jumping
+async def test_what_was_listed_in_a_namespace_stays_known_while_it_cannot_be_listed(make, kube):
+    informer = make(watch_namespaces=("x", "bad"), resync_seconds=200)
+    kube.objects = {ETCD_CLUSTERS: [thing(5, namespace="bad")]}
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble["bad"] = UNREADABLE
+        await asyncio.sleep(2000)
+        assert informer._store.get(ETCD_CLUSTERS, "bad", "a")
+        informer._store.check_listed(PODS, "bad")
+
+
+@jumping
+@pytest.mark.parametrize("namespaces", [("x", "y"), ("x",), None])
+async def test_the_informer_waits_for_a_resource_that_is_listed_nowhere(make, kube, namespaces):
+    informer = make(watch_namespaces=namespaces)
+    kube.trouble[PODS] = UNREADABLE
+    async with running(informer):
+        await asyncio.sleep(300)
+        assert not informer.synced.is_set()
+
+
 @jumping
 async def test_the_informer_waits_if_it_may_read_nothing_at_all(make, kube):
     informer = make(watch_namespaces=("x", "y"))

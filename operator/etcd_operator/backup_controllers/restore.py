@@ -56,11 +56,12 @@ class Restores:
         *,
         operator_image: str,
         wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
         self._store = store
         self._events = events
-        self._write = StatusWriter(kube, store, events, ETCD_RESTORES).write
+        self._write = StatusWriter(kube, store, events, ETCD_RESTORES, clock).write
         self._operator_image = operator_image
         self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
 from etcd_operator.kube.finder import Finder
+from etcd_operator.rate_limit import RateLimit
 from etcd_operator.tasks import cancel
 from etcd_stateful import naming
 from etcd_stateful.membership.members import labels

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     REJECTED_SECONDS,
@@ -27,6 +26,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, write_status
 from etcd_operator.kube.store import Store, key_of
+from etcd_operator.rate_limit import RateLimit
 from etcd_operator.tasks import cancel
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339, seconds

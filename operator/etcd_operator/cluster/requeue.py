@@ -10,9 +10,9 @@ from math import inf
 from typing import Final
 
 from etcd_operator.cluster.observe import ObservedCluster
-from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_operator.kube.api import FIELD_MANAGER
+from etcd_operator.rate_limit import RateLimit
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rolling import rollback
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write

@@ -6,12 +6,15 @@ objects share. So the status of a deleted object cannot be written to a new one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from etcd_operator.kube.api import (
     Conflict,
     Json,
+    KubeError,
     Kubernetes,
     Rejected,
     Resource,
@@ -19,6 +22,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
+from etcd_operator.rate_limit import RateLimit
 from etcd_stateful import stored_conditions
 
 REFUSED: Final = "StatusRefused"
@@ -35,8 +39,17 @@ class StatusWriter:
     that refuses it, as after an upgrade.
     """
 
-    def __init__(self, kube: Kubernetes, store: Store, events: Events, resource: Resource) -> None:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        resource: Resource,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._kube = kube
+        self._clock = clock
+        self._rate_limit = RateLimit()
         self._store = store
         self._events = events
         self._resource = resource
@@ -45,10 +58,19 @@ class StatusWriter:
         """Writes the status if it differs from the stored one in more than its times. Returns
         whether it was written.
 
-        The result goes into the store at once, before the watch delivers it. Raises KubeError.
+        The result goes into the store at once, before the watch delivers it. Raises KubeError, also
+        if another controller undoes the same write each time and it is too early for the next.
         """
-        if without_times(status) == without_times(body.get("status") or {}):
+        facts = without_times(status)
+        if facts == without_times(body.get("status") or {}):
             return False
+        name = f"{body['metadata']['uid']} {json.dumps(facts, sort_keys=True)}"
+        if pause := self._rate_limit.pause(name, self._clock()):
+            whose = f"{self._resource.kind} {body['metadata']['name']}"
+            raise KubeError(
+                f"another controller keeps changing the status of {whose}: it is written again in "
+                f"{pause:.0f} s"
+            )
         try:
             written = await write_status(self._kube, self._resource, body, status)
         except Rejected as error:
@@ -57,6 +79,7 @@ class StatusWriter:
                 await self._events.emit(about, "Warning", REFUSED, out_of_date(words))
             raise
         if written is not None:
+            self._rate_limit.happened(name, self._clock())
             self._store.put_written(self._resource, body, written)
         return written is not None
 

@@ -52,6 +52,7 @@ class World:
             events,
             operator_image="operator:1",
             wall_clock=self.clock,
+            clock=self.clock,
         )
         metadata = {"namespace": "default", "name": "c", "uid": "uid-r", "generation": 1}
         self.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": SPEC})

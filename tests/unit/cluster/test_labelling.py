@@ -11,9 +11,9 @@ from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster.labelling import MOST_WRITES, REFUSED_SECONDS, UNANSWERED_SECONDS
 from etcd_operator.cluster.observe import BEGIN_SECONDS
-from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_operator.kube.store import Owner
+from etcd_operator.rate_limit import BURST, SECONDS_PER_WRITE
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation

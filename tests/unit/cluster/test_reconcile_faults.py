@@ -11,7 +11,6 @@ import pytest
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster import reconcile, report, requeue
-from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE, RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
@@ -25,6 +24,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.queue.workqueue import WorkQueue
+from etcd_operator.rate_limit import BURST, SECONDS_PER_WRITE, RateLimit
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -8,7 +8,6 @@ import logging
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.cluster.rate_limit import SECONDS_PER_WRITE
 from etcd_operator.cluster.tickets import NoAnswer
 from etcd_operator.kube.api import (
     CLAIMS,
@@ -22,6 +21,7 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
+from etcd_operator.rate_limit import SECONDS_PER_WRITE
 from etcd_stateful import naming
 
 QUOTA = Rejected('networkpolicies "a" is forbidden: exceeded quota', status=403)

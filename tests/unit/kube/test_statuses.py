@@ -12,6 +12,7 @@ from etcd_operator.kube.api import (
     ETCD_SCHEDULES,
     EVENTS,
     Conflict,
+    KubeError,
     Rejected,
     Unavailable,
 )
@@ -234,3 +235,25 @@ class TestARefusal:
         error = Rejected("forbidden: namespace n is being terminated", status=403)
 
         assert await self.messages(kube, ETCD_BACKUPS, error) == []
+
+
+async def test_a_fight_over_a_status_was_as_fast_as_the_api_server_answered(kube):
+    """Another controller wrote its own status at each of ours, which brought the next pass."""
+    metadata = cluster_body()["metadata"]
+    kube.put(ETCD_BACKUPS, {"metadata": metadata, "spec": {}, "status": {}})
+    now = 0.0
+    events = Events(kube, instance="o")
+    writer = StatusWriter(kube, Store(), events, ETCD_BACKUPS, clock=lambda: now)
+    written, refusals = 0, []
+    while now < 100.0:
+        live = kube.live(ETCD_BACKUPS, "a")
+        try:
+            written += await writer.write(live, STATUS)
+        except KubeError as error:
+            refusals.append(str(error))
+        now += 0.1
+        kube.put(ETCD_BACKUPS, {**kube.live(ETCD_BACKUPS, "a"), "status": THEIRS})
+
+    assert 5 < written < 16
+    assert "another controller keeps changing the status of EtcdBackup a" in refusals[0]
+    assert await writer.write(kube.live(ETCD_BACKUPS, "a"), {"phase": "Failed"}), "that is news"

@@ -263,7 +263,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/restore/fetch.py",
-        " or bump_too_high(manifest, order.bump)",
+        "bump_too_high(manifest, order.bump) or ",
         "",
         "a cluster that is restored every night is replaced by one that cannot run",
     ),

@@ -27,6 +27,7 @@ from etcd_stateful.jobs.restore import (
     SNAPSHOT,
     Order,
     bump_too_high,
+    bump_too_low,
     over_quota,
     volume_too_small,
     why_not,
@@ -57,7 +58,8 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     try:
         await sink.check()
         manifest = await _manifest(sink, order.store.key)
-        if why := why_not(manifest, order.version) or bump_too_high(manifest, order.bump):
+        too_far = bump_too_high(manifest, order.bump) or bump_too_low(manifest, order.revision)
+        if why := why_not(manifest, order.version) or too_far:
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:

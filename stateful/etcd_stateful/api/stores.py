@@ -75,8 +75,8 @@ class Store:
     ca_secret: str = ""
     """Name of the Secret with the store's certificate authorities; empty: public authorities."""
     revision: int = field(default=0, repr=False, compare=False)
-    """Revision of the one backup that is meant, from its EtcdBackup; 0 if it is not known. It is
-    not part of the location and is not recorded with it."""
+    """Revision of the one backup that is meant, from the status of its EtcdBackup; 0 if it is not
+    known, or not counted on. It is not part of the location and is not recorded with it."""
 
     @property
     def section(self) -> str:

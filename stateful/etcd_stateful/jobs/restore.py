@@ -71,6 +71,8 @@ class Order:
     """The field that names the store, for messages."""
     bump: int = 0
     """By how much etcdutl raises the revisions."""
+    revision: int = 0
+    """The backup's own revision, by the status of its EtcdBackup, if `bump` counts on it."""
 
     @property
     def marker(self) -> marker.Marker:
@@ -98,7 +100,8 @@ def serialise(
         "field": field,
         "bump": bump,
     }
-    return json.dumps(content, sort_keys=True)
+    counted = {"revision": store.revision} if store.revision else {}
+    return json.dumps(content | counted, sort_keys=True)
 
 
 def parse_order(environment: Mapping[str, str]) -> Order:
@@ -108,10 +111,11 @@ def parse_order(environment: Mapping[str, str]) -> Order:
         given = loads(environment.get("RESTORE", ""))
         member_id, cluster_id = (identity.from_hex(given[key]) for key in ("memberID", "clusterID"))
         store, version = stores.from_json(given["store"]), str(given["version"])
-        field, bump = str(given.get("field", FIELD)), whole(given.get("bump", 0))
+        field = str(given.get("field", FIELD))
+        bump, revision = (whole(given.get(key, 0)) for key in ("bump", "revision"))
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
-    return Order(settings, member_id, cluster_id, store, version, field, bump)
+    return Order(settings, member_id, cluster_id, store, version, field, bump, revision)
 
 
 def bump_at(created: float) -> int:
@@ -151,6 +155,18 @@ def bump_too_high(manifest: Manifest | None, bump: int) -> str:
         "in place of the cluster's own backup, by its path, doubles them. Name its EtcdBackup in "
         "spec.backupRef, restore a backup of a lower revision, or copy the keys into a new cluster "
         "(etcdctl make-mirror), which begins at 1"
+    )
+
+
+def bump_too_low(manifest: Manifest | None, revision: int) -> str:
+    """Why revisions that clients have seen would be handed out again: the backup ends at a lower
+    one than was counted on. Empty if it does not."""
+    if manifest is None or manifest.revision >= revision:
+        return ""
+    return (
+        f"spec.backupRef: the status of its EtcdBackup says that its revision is {revision}, and "
+        f"the manifest beside it {manifest.revision}. So somebody has changed that status, and the "
+        "revisions would begin too low: name the store and the path of the backup instead"
     )
 
 

@@ -1380,6 +1380,8 @@ class TestRevisions:
         world.apply(decide(world.observe()))
 
         assert f"--bump-revision={raised}" in str(world.jobs[-1])
+        counted = live + BUMP - raised
+        assert (f'"revision": {counted}' in str(world.jobs[-1])) is bool(counted), "it is compared"
         assert world.record.successor
         assert world.record.successor.bump == live + BUMP
         assert load_bootstrap(dump_bootstrap(world.record)) == world.record

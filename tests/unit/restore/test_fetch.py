@@ -146,6 +146,22 @@ async def test_a_cluster_that_was_restored_every_night_for_a_month_had_negative_
     assert "too close to etcd's limit" in refused
 
 
+@pytest.mark.parametrize(("said", "is_refused"), [(5, False), (4, False), (6, True)])
+async def test_a_status_that_lied_let_clients_see_revisions_twice(
+    stores: Path, said: int, *, is_refused: bool
+) -> None:
+    """What the status of the EtcdBackup said was subtracted from what the members had reached."""
+    beside(stores, 5)
+    order = replace(ordered(), revision=said)
+
+    if not is_refused:
+        await fetched(order, stores)
+        return
+    with pytest.raises(Refused) as refused:
+        await fetched(order, stores)
+    assert "EtcdBackup says that its revision is 6, and the manifest" in str(refused.value)
+
+
 def test_the_job_says_by_how_much_it_raises_the_revisions() -> None:
     assert ordered().bump == BUMP
 

@@ -153,7 +153,8 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
 
 def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Claim) -> Step:
     record = replace(takeover.successor_record(recorded(seen), taking), bump=taking.raised_by)
-    to_fill = Filling(record, taking.store, taking.backup, field="spec")
+    store = replace(taking.store, revision=taking.bump - taking.raised_by)
+    to_fill = Filling(record, store, taking.backup, field="spec")
     step = filling.fill_with_job(seen, claim, to_fill)
     if isinstance(step, Failed):
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")

@@ -45,6 +45,13 @@ class Postponed:
         mine[name] = _Until(PutOff(put_off.made_by(step), why, undone), self._clock() + seconds)
         return not known
 
+    def begin_needed(self, key: Key, step: Postponable, why: str, seconds: float) -> None:
+        """Notes that a write has failed which all else waits for. It is tried in each pass, unless
+        there are users or roles to be changed."""
+        found = PutOff(put_off.made_by(step), why)
+        mine = self._all.setdefault(key, {})
+        mine[put_off.name_if_needed(step)] = _Until(found, self._clock() + seconds)
+
     def knows(self, key: Key, step: Postponable) -> bool:
         """Whether the same write failed a moment ago."""
         before = self._all.get(key, {}).get(put_off.name_of(step))

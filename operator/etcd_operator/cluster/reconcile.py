@@ -206,9 +206,11 @@ class Reconciler:
             words = f"{step.reason}: rejected by the API server: {error}"
             return await self._put_off(current, step, words, REJECTED_SECONDS)
         except Unavailable as error:
-            if not self._is_given_up(current, step):
-                raise
             words = f"{step.reason}: {in_words(error)}"
+            if not self._is_given_up(current, step):
+                if self._failed_passes.is_reported(current.cluster.key):
+                    self._note_needed(current, step, words)
+                raise
             return await self._put_off(current, step, words, REJECTED_SECONDS)
         return await self._applied(current, step, applied)
 
@@ -309,10 +311,17 @@ class Reconciler:
         self._reporter.event(current.body, "Warning", "StepFailed", words)
         return current.memory.next_retry()
 
+    def _note_needed(self, current: _Pass, step: Write, words: str) -> None:
+        """Notes the failure until after the next try, which a change of users or roles precedes."""
+        if isinstance(step, Postponable):
+            key, seconds = current.cluster.key, 2 * REJECTED_SECONDS
+            self._observer.postponed.begin_needed(key, step, words, seconds)
+
     async def _fail(self, current: _Pass, step: Write, words: str, delay: float) -> float:
         """Reports that the step fails for now: in the log, an Event and the status. It is retried
         after `delay`."""
         current.memory.step, current.memory.refusal = step, words
+        self._note_needed(current, step, words)
         outcome = Outcome(current.seen.observation, step, failure=words)
         self._reporter.failure(current.body, words)
         self._reporter.event(current.body, "Warning", "StepFailed", words)

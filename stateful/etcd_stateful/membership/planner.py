@@ -82,10 +82,10 @@ def _without_starts(seen: Observation) -> Step:
 
 
 def _or_change_of_users(seen: Observation, step: Step) -> Step:
-    """The step; in place of a wait or a hold, a change of etcd's users and roles. A quorum is
-    enough for it, and whoever is to lose access must not keep it as long as a node is away."""
-    rests = isinstance(step, Wait | Hold) and is_latched(seen)
-    if seen.cluster.left_alone or not rests:
+    """The step; in place of a wait, a hold or a write that fails, a change of etcd's users and
+    roles. A quorum is enough for it, and who is to lose access must not keep it meanwhile."""
+    rests = isinstance(step, Wait | Hold) or put_off.is_tried_again(seen, step)
+    if seen.cluster.left_alone or not (rests and is_latched(seen)):
         return step
     unsure = bootstrap.secret(seen) or bootstrap.two_clusters(seen)
     return step if unsure else authentication.next_change(seen) or step

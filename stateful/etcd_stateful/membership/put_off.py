@@ -56,6 +56,9 @@ _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
 _RECORD: Final = "the member record on"
 
+_NEEDED: Final = "what is needed of"
+"""Before the kind, for a write that all else waits for."""
+
 _JOB: Final = "Job"
 _FOR_RESTORES: Final = frozenset({"PersistentVolumeClaim", _JOB})
 """Kinds of what a restore in place creates beside a cluster that serves."""
@@ -78,6 +81,20 @@ def name_of(step: Postponable) -> tuple[str, str]:
     if isinstance(step, PushTicket):
         return _TICKET, step.pod
     return step.kind if isinstance(step, ApplyChild) else _KINDS[type(step)], step.name
+
+
+def name_if_needed(step: Postponable) -> tuple[str, str]:
+    """The same for one that all else waits for, but changes of users and roles."""
+    kind, name = name_of(step)
+    return f"{_NEEDED} {kind}", name
+
+
+def is_tried_again(seen: Observation, step: Step) -> bool:
+    """Whether the same write has just failed, and all else waits for it."""
+    if not isinstance(step, Postponable):
+        return False
+    failed = seen.put_off.get(name_if_needed(step))
+    return failed is not None and failed.is_of(made_by(step))
 
 
 def made_by(step: Postponable) -> Manifest:

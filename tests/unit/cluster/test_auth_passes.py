@@ -14,7 +14,7 @@ from etcd_operator.etcd import accounts, auth_look
 from etcd_operator.etcd.accounts import PASSWORD_SECONDS, GrpcAccounts
 from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.etcd.client import GrpcEtcd, _meaning
-from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS, Rejected, Unavailable
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.cluster import parse_cluster
@@ -142,6 +142,27 @@ async def test_no_password_followed_its_secret_while_that_of_a_new_user_was_miss
 
     assert on.accounts.passwords == {"root": "root-secret-1", "web": "web-secret-2"}
     assert on.condition("Blocked")["reason"] == "AuthSecretUnusable"
+
+
+@pytest.mark.parametrize(
+    "error", [Rejected("image is not allowed", status=403), Unavailable("no answer")]
+)
+async def test_a_user_kept_access_as_long_as_a_write_was_refused_that_all_else_waits_for(on, error):
+    """A policy did not let the StatefulSet have the image of the new version."""
+    await on.run()
+    on.kube.failures["apply StatefulSet"] = [error] * 40
+    on.declare(TLS=MANAGED, version="3.7.4", auth={**AUTH, "users": []})
+    for _ in range(20):
+        try:
+            on.clock.now += await on.once() or 1.0
+        except Unavailable:
+            on.clock.now += 1.0
+    assert len(on.kube.failures["apply StatefulSet"]) < 40
+
+    assert "web" not in on.accounts.passwords
+    told = on.condition("Progressing")
+    assert told["reason"] == "StepFailed"
+    assert str(error) in told["message"]
 
 
 async def test_at_rest_no_secret_is_read_until_it_changes(on):

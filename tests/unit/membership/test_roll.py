@@ -1011,6 +1011,16 @@ class TestCrashing:
 
         assert roll.recreate_crashing(with_claim(seen, 1, deleting=True)) is None
 
+    def test_one_above_a_pod_that_a_policy_refuses_was_deleted_and_did_not_come_back(self) -> None:
+        """The StatefulSet controller creates none above one that it cannot create."""
+        seen = without_status(with_pod(formed(5).observe(), 4, crashing=True, age=99.0), 0, 4)
+        seen = replace(seen, pods=tuple(pod for pod in seen.pods if pod.ordinal != 0))
+        assert roll.recreate_crashing(seen) is None
+
+        lowest = without_status(with_pod(formed(5).observe(), 0, crashing=True, age=99.0), 0, 4)
+        lowest = replace(lowest, pods=tuple(pod for pod in lowest.pods if pod.ordinal != 4))
+        assert labels([roll.recreate_crashing(lowest)]) == ["restart c-0"]
+
 
 class TestOutdated:
     def test_not_before_the_controller_has_seen_the_edit(self) -> None:

@@ -197,10 +197,16 @@ def ailing_pod(seen: Observation) -> Step | None:
         return None
     [seat] = away
     fails = any(one.is_stuck for one in seen.pods if one.ordinal != seat.ordinal)
-    absent = any(seen.pod(ordinal) is None for ordinal in range(seat.ordinal))
+    absent = _lacks_one_below(seen, seat)
     if fails or absent or _another_is_away(seen, seat) or (seat.pod and seat.pod.tried_again):
         return None
     return _in_turn(seen, seat) if may_cure(seen, seat) else None
+
+
+def _lacks_one_below(seen: Observation, seat: Seat) -> bool:
+    """Whether a pod below it is missing. If the StatefulSet controller cannot create that one, it
+    creates none above it (`slowStartBatch`)."""
+    return any(seen.pod(ordinal) is None for ordinal in range(seat.ordinal))
 
 
 def may_cure(seen: Observation, seat: Seat) -> bool:
@@ -237,13 +243,16 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
 
 def recreate_crashing(seen: Observation) -> Step | None:
     """Recreates a pod in which etcd keeps failing, so that `start` checks the volume. The init
-    container does not run again when only etcd's container restarts."""
+    container does not run again when only etcd's container restarts. Not above a pod that is
+    missing: one that the API server refuses would keep this one away too."""
     if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):
         return None
     for seat in roster.seats(seen):
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
         if not (meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod)):
+            continue
+        if _lacks_one_below(seen, seat):
             continue
         if step := restart(seen, pod, "etcd keeps failing in it"):
             return step

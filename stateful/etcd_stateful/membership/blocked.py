@@ -1,6 +1,7 @@
-"""Pods that wait in `start` and cannot get a ticket: what is wrong, and what the user can do.
+"""Pods that may not start, or wait in `start` and cannot get a ticket: what is wrong, and what the
+user can do.
 
-Asked when there is no ticket to hand out.
+Except for `starts`, asked when there is no ticket to hand out.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator
 from etcd_stateful import naming
 from etcd_stateful.membership.beginning.attempts import has_spent_ticket
 from etcd_stateful.membership.beginning.tickets import may_adopt
-from etcd_stateful.membership.epochs import survivor
+from etcd_stateful.membership.epochs import survivor, volume_jobs
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+from etcd_stateful.membership.tls import certificates
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.start.ticket import Finding
 
@@ -36,6 +38,12 @@ def cannot_form(seen: Observation) -> Step | None:
         "operator does not start over by itself: to do so without that data, delete the "
         f"{what} of {', '.join(left)}",
     )
+
+
+def starts(seen: Observation) -> Hold | None:
+    """Holds if no pod may be started or restarted, by certificates that a user provides, or by a
+    Job that might work on its volume."""
+    return certificates.unusable(seen) or volume_jobs.not_deleted(seen)
 
 
 def in_start(seen: Observation) -> Step | None:

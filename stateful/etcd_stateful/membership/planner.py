@@ -40,7 +40,7 @@ Question = Callable[[Observation], Step | None]
 @dataclass(frozen=True, slots=True)
 class _Starts:
     """A question whose step leads to pods being started or restarted, or relies on it. It is not
-    asked while user-provided certificates are unusable: such a pod might not come back."""
+    asked while none may be (`blocked.starts`): such a pod might not come back."""
 
     ask: Question
 
@@ -59,7 +59,7 @@ PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 def decide(seen: Observation) -> Step:
     """The next step."""
     may_hold = is_latched(seen) and not seen.cluster.paused
-    held = certificates.unusable(seen) if may_hold else None
+    held = blocked.starts(seen) if may_hold else None
     step = _first(seen) if held is None else _without_starts(seen)
     step = _or_change_of_users(seen, _or_cause(seen, step))
     return step if held is None else certificates.combine(held, step)
@@ -172,7 +172,7 @@ def _is_held(seen: Observation, step: Step) -> bool:
     - The same write has just failed.
     - It would make pods run an older etcd on data that may be a newer one's (I9).
     - It changes the template, but the version has to change first.
-    - It would start pods whose user-provided certificates are unusable.
+    - It would start pods, and none may be started now.
     """
     if put_off.last_failure(seen, step):
         return True
@@ -184,7 +184,7 @@ def _is_held(seen: Observation, step: Step) -> bool:
             return True
         if _is_edited(seen, step) and _of_version(seen) is not None:
             return True
-    return certificates.starts_pods(seen, step) and certificates.unusable(seen) is not None
+    return certificates.starts_pods(seen, step) and blocked.starts(seen) is not None
 
 
 def _is_edited(seen: Observation, step: ApplyChild) -> bool:

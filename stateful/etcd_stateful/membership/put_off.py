@@ -18,12 +18,14 @@ from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import children, roster
 from etcd_stateful.membership.beginning import leftovers
+from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
     DeleteClaim,
+    DeleteJob,
     DeletePod,
     ExpandClaim,
     IssueCertificate,
@@ -49,12 +51,13 @@ from etcd_stateful.observed.put_off import (
 )
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
-_OfPod = RecordMember | DeleteClaim | DeletePod | CreateJob | PushTicket
+_OfPod = RecordMember | DeleteClaim | DeletePod | CreateJob | DeleteJob | PushTicket
 Postponable = ApplyChild | TouchStatefulSet | ExpandClaim | _OfPod | _OfSecret
 
 _TOUCH: Final = "a touch of StatefulSet"
 _TICKET: Final = "the start ticket of pod"
 _RECORD: Final = "the member record on"
+_JOB_DELETION: Final = "the deletion of Job"
 
 _NEEDED: Final = "what is needed of"
 """Before the kind, for a write that all else waits for."""
@@ -70,6 +73,7 @@ _KINDS: Final[Mapping[type[Step], str]] = {
     DeletePod: POD_DELETION,
     ExpandClaim: SIZE,
     CreateJob: _JOB,
+    DeleteJob: _JOB_DELETION,
 }
 """In `Observation.put_off`, in place of the kind that an ApplyChild names."""
 
@@ -107,7 +111,7 @@ def made_by(step: Postponable) -> Manifest:
         return of_secret(step.resource_version)
     if isinstance(step, ExpandClaim):
         return of_size(step.uid, step.storage)
-    if isinstance(step, DeleteClaim | DeletePod):
+    if isinstance(step, DeleteClaim | DeletePod | DeleteJob):
         return of_uid(step.uid)
     return step.manifest if isinstance(step, ApplyChild | CreateJob) else {"metadata": {}}
 
@@ -121,7 +125,7 @@ def may_wait(seen: Observation, step: Step) -> bool:
             return True
         case RecordMember():
             return _is_before_ticket(seen, step) or _is_of_successor(seen, step.name)
-        case DeleteClaim() | DeletePod():
+        case DeleteClaim() | DeletePod() | DeleteJob():
             return _may_stay(seen, step)
         case IssueCertificate() | TakeCertificate() | RotateAuthority():
             return is_latched(seen) and _can_do_without(seen, step)
@@ -151,7 +155,7 @@ def holds_up_template(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in _children(seen)]
-    kinds = {CERTIFICATE, DELETION, POD_DELETION, SIZE, _TICKET, _RECORD}
+    kinds = {CERTIFICATE, DELETION, POD_DELETION, _JOB_DELETION, SIZE, _TICKET, _RECORD}
     kinds.update([_TOUCH] if seen.stalled else ())
     kinds.update(_FOR_RESTORES if seen.restore else ())
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
@@ -208,9 +212,11 @@ def _is_of_successor(seen: Observation, claim: str) -> bool:
     return claim == naming.claim(seen.cluster.name, taking.ordinal)
 
 
-def _may_stay(seen: Observation, step: DeleteClaim | DeletePod) -> bool:
+def _may_stay(seen: Observation, step: DeleteClaim | DeletePod | DeleteJob) -> bool:
     """A pod whose member serves may not: an edit for which all pods have to be restarted would go
-    on without it."""
+    on without it. A Job may if nothing needs it (`blocked.starts`)."""
+    if isinstance(step, DeleteJob):
+        return is_latched(seen) and not survivor.needs_lookup(seen)
     if isinstance(step, DeleteClaim):
         meant = (claim for claim in seen.claims if claim.uid == step.uid)
         return _is_of_successor(seen, step.name) or any(_is_of_no_use(seen, one) for one in meant)

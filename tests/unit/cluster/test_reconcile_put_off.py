@@ -9,10 +9,12 @@ import pytest
 from reconcile_bench import Bench
 
 from etcd_operator.cluster.tickets import NoAnswer
+from etcd_operator.cluster.volume_jobs import JOB_NAME
 from etcd_operator.kube.api import (
     CLAIMS,
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
+    JOBS,
     NETWORK_POLICIES,
     PODS,
     REJECTED_SECONDS,
@@ -23,6 +25,8 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.rate_limit import SECONDS_PER_WRITE
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests import volume_job
 
 QUOTA = Rejected('networkpolicies "a" is forbidden: exceeded quota', status=403)
 DOWN = Unavailable("failed calling webhook", status=500)
@@ -508,3 +512,47 @@ class TestTicketThatIsRefused:
         assert settled.status["phase"] == "Running"
         assert settled.status["readyMembers"] == 4
         assert "Permission denied" not in str(settled.status)
+
+
+def late_job(bench):
+    """A Job of a recovery whose create request was carried out long after it was sent."""
+    cluster = parse_cluster(bench.body)
+    notes = {naming.SURVIVOR: "a-0", naming.EPOCH: "2"}
+    job = volume_job.job(
+        cluster, naming.recovery_job("a"), notes, {}, {"initContainers": [], "containers": []}
+    )
+    bench.kube.put(JOBS, job)
+    name = f"{naming.recovery_job('a')}-x"
+    labels = naming.labels("a") | {
+        naming.LABEL_NAME: volume_job.LABEL,
+        JOB_NAME: job["metadata"]["name"],
+    }
+    metadata = {"name": name, "namespace": "default", "labels": labels}
+    bench.kube.put(PODS, {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
+    return job["metadata"]["name"], name
+
+
+@pytest.mark.parametrize("error", [Rejected("jobs are kept", status=403), DOWN])
+async def test_all_else_waited_for_an_unneeded_job_that_could_not_be_deleted(settled, error):
+    job, pod = late_job(settled)
+    settled.kube.failures["delete Job"] = [error] * 200
+    settled.kube.remove(SERVICES, "default", "a-client")
+    pods = {settled.kube.live(PODS, f"a-{one}")["metadata"]["uid"] for one in range(3)}
+    settled.declare(size=5)
+    await live(settled, 120)
+
+    assert settled.kube.live(SERVICES, "a-client")
+    assert settled.condition("Blocked")["reason"] == "JobNotDeleted"
+    assert job in settled.condition("Blocked")["message"]
+    assert str(error) in settled.condition("Progressing")["message"]
+    same = {settled.kube.live(PODS, f"a-{one}")["metadata"]["uid"] for one in range(3)}
+    assert same == pods
+    assert settled.kube.find(PODS, "a-3") is None, "the Job might work on its volume"
+
+    settled.kube.failures.clear()
+    await live(settled, 40)
+    assert settled.kube.find(JOBS, job) is None
+    settled.kube.remove(PODS, "default", pod)
+    await live(settled, 120)
+    assert settled.condition("Blocked") is None
+    assert settled.kube.find(PODS, "a-4") is not None

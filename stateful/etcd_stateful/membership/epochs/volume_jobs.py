@@ -4,7 +4,7 @@ nothing else uses that volume."""
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import wording
+from etcd_stateful.membership import put_off, wording
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DeleteJob, Hold, Step, Wait
@@ -30,8 +30,25 @@ def delete_unneeded_job(seen: Observation) -> Step | None:
     """Deletes a Job that nothing needs any more. A create request can be carried out long after it
     was sent; the Job's pod then waits for a claim by name, and would work on any claim of that
     name."""
-    asked = survivor.needs_lookup(seen)
-    return None if asked else delete_job(seen, "it was created too late, and nothing needs it")
+    if survivor.needs_lookup(seen):
+        return None
+    step = delete_job(seen, "it was created too late, and nothing needs it")
+    return None if put_off.last_failure(seen, step) else step
+
+
+def not_deleted(seen: Observation) -> Hold | None:
+    """Holds if the API server has just refused to delete such a Job. No pod is started meanwhile,
+    whose volume the Job's pod might work on; everything else goes on."""
+    if seen.job is None or survivor.needs_lookup(seen):
+        return None
+    failed = put_off.last_failure(seen, delete_job(seen, ""))
+    if failed is None:
+        return None
+    return Hold(
+        "JobNotDeleted",
+        f"{failed.why}. Its pod might work on a member's volume: no pod is started or restarted "
+        "until it is deleted",
+    )
 
 
 def to_be_gone(job: Job) -> Wait:

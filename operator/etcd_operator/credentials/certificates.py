@@ -15,7 +15,6 @@ from etcd_operator.credentials import checking
 from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.checking import Examined
 from etcd_operator.credentials.issued import IssuedLook, IssuedObjects, other_issuer
-from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.pem import certificates
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.etcd.api import Identity
@@ -24,6 +23,7 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
+from etcd_operator.objects.reading import contents
 from etcd_operator.tasks import together
 from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Mapping
-from typing import Any
 
 from etcd_operator.credentials import authorities, checking
 from etcd_operator.credentials.signing import CannotSign, make
@@ -54,7 +53,7 @@ async def _issue(
     if authority is not None and reading.foreign(cluster, "Secret", authority):
         return Outdated(f"Secret {need.signed_by} now belongs to another owner")
     try:
-        above = contents(authority) if authority else {}
+        above = reading.contents(authority) if authority else {}
         files = make(need, above, now, step.generation)
     except CannotSign as error:
         return Outdated(str(error))
@@ -106,7 +105,7 @@ async def _rotate(
         return Outdated(f"Secret {name} is gone")
     made = make(step.need, {}, now, step.generation) if step.kind == "begin" else {}
     try:
-        turned = authorities.rotated(step.kind, contents(known), step.generation, made)
+        turned = authorities.rotated(step.kind, reading.contents(known), step.generation, made)
     except KeyError as error:
         return Outdated(f"Secret {name} lacks {error}")
     data = dict.fromkeys(turned) | _encoded({key: one for key, one in turned.items() if one})
@@ -150,14 +149,3 @@ def _unused(step: IssueCertificate | TakeCertificate, known: Json) -> list[str]:
 
 def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:
     return {key: base64.b64encode(one).decode() for key, one in files.items()}
-
-
-def contents(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    """A Secret's data, decoded; what is not base64 is left out."""
-    found = {}
-    for key, text in (secret.get("data") or {}).items():
-        try:
-            found[key] = base64.b64decode(text, validate=True)
-        except (ValueError, TypeError):
-            continue
-    return found

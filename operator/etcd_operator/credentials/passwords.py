@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
 from etcd_operator.kube.api import Json, Key, Kubernetes
 from etcd_operator.kube.name_changes import Mark
+from etcd_operator.objects.reading import contents
 from etcd_operator.tasks import together
 from etcd_stateful.api.auth import SecretKey
 from etcd_stateful.api.cluster import EtcdCluster

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from etcd_operator.credentials import checking, issuing
 from etcd_operator.credentials.authorities import digest
-from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.pem import certificates
 from etcd_operator.kube.api import SECRETS, Kubernetes
 from etcd_operator.kube.finder import Finder
+from etcd_operator.objects.reading import contents
 from etcd_operator.step_result import Done, Outdated
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming

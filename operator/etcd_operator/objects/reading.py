@@ -7,9 +7,9 @@ but become a value that says what is wrong: one damaged object must not stop the
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from etcd_operator.metadata import annotations_of, labels_of
@@ -195,7 +195,7 @@ def secret(raw: Object) -> Secret:
     if start_key(raw) is None:
         words = f"its data has no {KEY!r} of at least {SHORTEST_KEY} bytes in base64"
         return Secret(version, None, words)
-    text = _decoded(raw, BOOTSTRAP)
+    text = contents(raw).get(BOOTSTRAP)
     if text is None:
         return Secret(version, None, f"its data has no {BOOTSTRAP!r} in base64")
     try:
@@ -208,8 +208,17 @@ def secret(raw: Object) -> Secret:
 
 def start_key(raw: Object) -> bytes | None:
     """The key of the start tickets; None if the Secret has no usable one."""
-    key = _decoded(raw, KEY)
+    key = contents(raw).get(KEY)
     return key if key is not None and len(key) >= SHORTEST_KEY else None
+
+
+def contents(secret: Object) -> dict[str, bytes]:
+    """A Secret's data, decoded; what is not base64 is left out."""
+    found = {}
+    for key, text in (secret.get("data") or {}).items():
+        with suppress(ValueError, TypeError):
+            found[key] = base64.b64decode(text, validate=True)
+    return found
 
 
 def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
@@ -317,16 +326,6 @@ def _in_words(owner: Object | None, *, predecessor: bool) -> str:
     if predecessor:
         return f"the deleted cluster of this name with UID {owner.get('uid')}"
     return f"{owner.get('kind')} {owner.get('name')}"
-
-
-def _decoded(raw: Object, key: str) -> bytes | None:
-    text = (raw.get("data") or {}).get(key)
-    if not isinstance(text, str):
-        return None
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
 
 
 def _container(status: Object, field: str, name: str) -> Object:

@@ -14,7 +14,7 @@ from fake_cert_manager import WAITS, FakeCertManager
 from fakes import PLAINTEXT, cluster_body
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.credentials import checking, issuing, taking
+from etcd_operator.credentials import checking, taking
 from etcd_operator.credentials.authorities import digest
 from etcd_operator.kube.api import (
     CERTIFICATES,
@@ -27,6 +27,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.finder import Finder
+from etcd_operator.objects.reading import contents
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_operator.step_result import Outdated
 from etcd_stateful.api.cluster import parse_cluster
@@ -93,7 +94,7 @@ def of_unknown_version(pem):
 
 
 def data(bench, name):
-    return issuing.contents(bench.kube.live(SECRETS, name))
+    return contents(bench.kube.live(SECRETS, name))
 
 
 def made(bench, resource):

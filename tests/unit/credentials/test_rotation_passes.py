@@ -12,7 +12,6 @@ from cryptography import x509
 from fakes import Nodes
 from reconcile_bench import Bench
 
-from etcd_operator.credentials import issuing
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     PODS,
@@ -21,6 +20,7 @@ from etcd_operator.kube.api import (
     Conflict,
     Unavailable,
 )
+from etcd_operator.objects.reading import contents
 from etcd_stateful import naming
 from unit.credentials.test_tls_passes import STATIC, edit, foreign, put_secret, user_secrets
 
@@ -75,7 +75,7 @@ def wish(bench, **rotation):
 
 
 def data(bench, name):
-    return issuing.contents(bench.kube.live(SECRETS, name))
+    return contents(bench.kube.live(SECRETS, name))
 
 
 def authority(bench, name="a-client-ca", key="ca.crt"):
@@ -360,7 +360,7 @@ async def test_no_key_is_logged_or_reported(caplog):
         await until(bench, stage)
         for (kind, *_), obj in bench.kube.objects.items():
             if kind == SECRETS:
-                found = issuing.contents(obj)
+                found = contents(obj)
                 keys |= {one for name, one in found.items() if name.endswith(".key")}
     await through(bench)
     told = [caplog.text, repr(bench.body), repr(bench.events.posted)]

@@ -25,6 +25,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.finder import Finder
+from etcd_operator.objects.reading import contents
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_operator.step_result import Outdated
 from etcd_operator.timestamps import rfc3339, seconds
@@ -70,7 +71,7 @@ async def a_while(bench):
 
 
 def data(bench, name):
-    return issuing.contents(bench.kube.live(SECRETS, name))
+    return contents(bench.kube.live(SECRETS, name))
 
 
 def user_secrets(bench, *, authorities=None, **changed):

@@ -6,12 +6,11 @@ successor or its predecessor is beside it, under other keys.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes
 
 from etcd_operator.credentials.pem import certificates
 from etcd_stateful.certificates import (
@@ -42,7 +41,7 @@ def trusted(data: Mapping[str, bytes]) -> list[x509.Certificate]:
 
 
 def digest(certificate: x509.Certificate) -> str:
-    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+    return certificate.fingerprint(hashes.SHA256()).hex()
 
 
 def signer(data: Mapping[str, bytes]) -> str:

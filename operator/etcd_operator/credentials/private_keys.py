@@ -39,7 +39,7 @@ def check_key(need: CertificateSpec, data: Mapping[str, bytes], leaf: x509.Certi
         # Not chained: the parser's message may quote its input.
         words = f"is not a private key in PEM form without a password{etcd_needs(data[name])}"
         raise Unusable(f"{name} {words}") from None
-    if _public(key.public_key()) != _public(leaf.public_key()):
+    if key.public_key() != leaf.public_key():
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
     if not _is_of_a_kind_for_tls(key):
         raise Unusable(f"{name} is of a kind that etcd cannot use; take {KINDS}")
@@ -82,9 +82,3 @@ def _is_of_a_kind_for_grpc(key: object) -> bool:
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
     return isinstance(key, rsa.RSAPrivateKey)
-
-
-def _public(key: object) -> bytes:
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    encoded: bytes = key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
-    return encoded

@@ -27,6 +27,7 @@ from etcd_operator.credentials.signers import (
     check_critical,
     check_signature,
     check_signer,
+    extension,
     name_of,
     signers_among,
     signers_of,
@@ -240,13 +241,8 @@ def _check_number(key: str, what: str, found: Sequence[object], most: int) -> No
 
 def _check_usages(need: CertificateSpec, name: str, certificate: x509.Certificate) -> None:
     """Checks the leaf or one of its signers: the signers' usages limit those of the leaf."""
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return  # then it is good for all
-    except ValueError as error:
-        raise Unusable(f"{name} has extensions that cannot be read") from error
-    if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in found:
+    found = extension(certificate, x509.ExtendedKeyUsage)
+    if found is None or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in found:
         return
     for wanted, oid, words in (
         (need.serves, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
@@ -263,11 +259,8 @@ def _check_signs(need: CertificateSpec, leaf: x509.Certificate) -> None:
         need.role == "operator" and isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
     ):
         return
-    try:
-        usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return  # then it is good for all
-    if not usage.digital_signature:
+    usage = extension(leaf, x509.KeyUsage)
+    if usage is not None and not usage.digital_signature:  # without one it is good for all
         raise Unusable(
             f"{need.files.certificate} lacks the key usage digitalSignature, without which the "
             "operator cannot connect"
@@ -277,13 +270,12 @@ def _check_signs(need: CertificateSpec, leaf: x509.Certificate) -> None:
 def _check_names(need: CertificateSpec, leaf: x509.Certificate) -> None:
     if not need.names and not need.addresses:
         return
-    try:
-        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    found = extension(leaf, x509.SubjectAlternativeName)
+    if found is None:
         raise Unusable(
             f"{need.files.certificate} has no subject alternative names; it must be valid for "
             f"{_some(need.names)}"
-        ) from None
+        )
     names = {name.lower() for name in found.get_values_for_type(x509.DNSName)}
     addresses = set(found.get_values_for_type(x509.IPAddress))
     missing = [name for name in need.names if not _covers(names, name)]

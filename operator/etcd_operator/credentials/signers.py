@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Sequence
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -48,6 +49,9 @@ CONSTRAINED = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResour
 MOST_COMPARISONS = 100_000
 """Of a certificate's names with the name constraints of a signer. Go compares more, but the check
 would hold up every cluster."""
+
+
+Kind = TypeVar("Kind", bound=x509.ExtensionType)
 
 
 class Unusable(ValueError):
@@ -119,35 +123,35 @@ def _may_be_an_authoritys(key: object) -> bool:
     return isinstance(key, ed25519.Ed25519PublicKey)
 
 
+def extension(certificate: x509.Certificate, kind: type[Kind]) -> Kind | None:
+    """The certificate's extension of this kind; None if it has none."""
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
 def check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
     """Raises Unusable if it may not sign what it has signed.
 
     Args:
         below: how many authorities are between it and the leaf.
     """
-    extensions = certificate.extensions
-    try:
-        basic = extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound:
-        basic = x509.BasicConstraints(ca=False, path_length=None)
-    if not basic.ca:
+    basic = extension(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
         raise Unusable(f"{name} is not the certificate of an authority")
     if basic.path_length is not None and basic.path_length < below:
         raise Unusable(f"{name} may not sign other authorities, by its path length")
-    try:
-        usage = extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return  # then it is good for all
-    if not usage.key_cert_sign:
+    usage = extension(certificate, x509.KeyUsage)
+    if usage is not None and not usage.key_cert_sign:  # without one it is good for all
         raise Unusable(f"{name} lacks the key usage keyCertSign")
 
 
 def check_constraints(name: str, certificate: x509.Certificate, leaf: x509.Certificate) -> None:
     """Raises Unusable if the signer's name constraints exclude a name of the leaf."""
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    found = extension(certificate, x509.NameConstraints)
+    names = extension(leaf, x509.SubjectAlternativeName)
+    if found is None or names is None:
         return
     permitted, excluded = found.permitted_subtrees or (), found.excluded_subtrees or ()
     if len(names) * (len(permitted) + len(excluded)) > MOST_COMPARISONS:

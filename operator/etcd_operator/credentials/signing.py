@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities
 from etcd_operator.credentials.pem import certificates
+from etcd_operator.credentials.signers import extension
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     BACKDATED,
@@ -130,11 +131,9 @@ def _leaf(
 
 def _identifier(signer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     """By the signer's own identifier. An authority that was put in place of ours may have none."""
-    kind = x509.SubjectKeyIdentifier
-    try:
-        own = signer.extensions.get_extension_for_class(kind).value
-    except x509.ExtensionNotFound:
-        own = kind.from_public_key(signer.public_key())
+    own = extension(signer, x509.SubjectKeyIdentifier)
+    if own is None:
+        own = x509.SubjectKeyIdentifier.from_public_key(signer.public_key())
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from etcd_operator.backup.clients import StoreFailed
@@ -46,12 +45,6 @@ class Unfinished(Exception):
     """The download did not finish; another try starts over."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fetched:
-    size: int
-    sha256: str
-
-
 async def fetch(order: Order, sink: Sink, root: Path) -> None:
     """Raises Refused, Unfinished and OSError."""
     _begin_anew(order, root)
@@ -67,15 +60,15 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             raise Unfinished(order.by_its_field(words))
         if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
-        checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
-        if why := _differs(checked, manifest):
+        sha256 = await _download(sink, order.store.key, root / SNAPSHOT, size)
+        if why := _differs(size, sha256, manifest):
             await _look_again(sink, order.store.key, manifest)
             raise Refused(why)
     except StoreFailed as error:
         raise Unfinished(order.by_its_field(error.failure.message)) from error
-    if why := not_meant(order.store, checked.sha256):
+    if why := not_meant(order.store, sha256):
         raise Refused(why)
-    log.info("fetched %d bytes of %s", checked.size, order.store.place)
+    log.info("fetched %d bytes of %s", size, order.store.place)
 
 
 def _begin_anew(order: Order, root: Path) -> None:
@@ -140,7 +133,8 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
     return found
 
 
-async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
+async def _download(sink: Sink, key: str, path: Path, size: int) -> str:
+    """Returns the file's SHA-256."""
     # Not synced: another pod downloads it again, and `finish` syncs the data made from it.
     with path.open("wb") as file:
         try:
@@ -148,17 +142,17 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
         except BrokenOff as error:
             raise Unfinished(str(error)) from error
     try:
-        return _Fetched(checked.size, checked.finish())
+        return checked.finish()
     except Damaged as error:
         raise Refused(f"{key}: {error}") from error
 
 
-def _differs(found: _Fetched, manifest: Manifest | None) -> str:
+def _differs(size: int, sha256: str, manifest: Manifest | None) -> str:
     """How the file differs from its manifest; empty if it does not."""
-    if manifest is None or (found.size, found.sha256) == (manifest.size, manifest.sha256):
+    if manifest is None or (size, sha256) == (manifest.size, manifest.sha256):
         return ""
     return (
-        f"the file has {found.size} bytes with SHA-256 {found.sha256}, and the manifest beside it "
+        f"the file has {size} bytes with SHA-256 {sha256}, and the manifest beside it "
         f"is of {manifest.size} bytes with {manifest.sha256}"
     )
 

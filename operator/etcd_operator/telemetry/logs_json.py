@@ -14,9 +14,6 @@ class Json(JsonFormatter):
         super().__init__()
         self._time_of = time_of
 
-    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        return log_data
-
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:

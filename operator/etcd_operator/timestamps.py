@@ -30,6 +30,11 @@ def created(body: Mapping[str, Any]) -> float | None:
     return seconds(body["metadata"].get("creationTimestamp"))
 
 
+def age_of(obj: Mapping[str, Any], now: float) -> float:
+    """Seconds since the object was created."""
+    return seconds_since(obj["metadata"].get("creationTimestamp"), now)
+
+
 def seconds_since(timestamp: object, now: float) -> float:
     """The age of a timestamp; 0 if there is none, or if it is ahead of our clock."""
     then = seconds(timestamp)

@@ -150,11 +150,12 @@ def test_any_heads_of_a_wal_are_read_or_garbled(heads: tuple[bytes, ...]) -> Non
 def test_any_termination_message_is_read(text: str) -> None:
     ended = {"terminated": {"exitCode": 2, "message": text}}
     container = {"name": "etcd", "restartCount": 3, "lastState": ended, "state": {"waiting": {}}}
-    pod = {"metadata": {"name": "a-0"}, "status": {"containerStatuses": [container]}}
+    metadata = {"name": "a-0", "creationTimestamp": "1970-01-01T00:00:00Z"}
+    pod = {"metadata": metadata, "status": {"containerStatuses": [container]}}
 
     assert isinstance(termination_message.recognise(text), str)
     assert isinstance(termination_message.of_damage(container), str)
-    assert len(trouble.trouble(pod, None, 600.0, 0.0)) < 2000
+    assert len(trouble.trouble(pod, None, 600.0)) < 2000
 
 
 @given(st.binary(max_size=64))

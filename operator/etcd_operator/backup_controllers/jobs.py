@@ -14,7 +14,7 @@ from etcd_operator.kube.store import Owner, Store
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.termination_message import cause
 from etcd_operator.objects.trouble import last_end, podless, trouble, unstopped
-from etcd_operator.timestamps import created, seconds_since
+from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -154,10 +154,7 @@ class BackupJobs:
             return unstopped(pod, now) if pod else ""
         if state != "running":
             return ""
-        if pod is None:
-            return podless(job, now)
-        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
-        return trouble(pod, None, age, now)
+        return trouble(pod, None, now) if pod else podless(job, now)
 
     async def _progress(self, pod: Any) -> Progress | None:
         told = pod.get("status") or {}

@@ -25,7 +25,6 @@ from etcd_operator.objects.trouble import (
     unstopped,
 )
 from etcd_operator.step_result import Done, Outdated
-from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import volume_job
@@ -125,10 +124,9 @@ class VolumeJobs:
         now = self._wall_clock()
         if pod is None:
             return podless(job, now) if jobs.state(job) == "running" else jobs.why_failed(job)
-        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         stuck = "" if _phase(pod) in _OVER else unstopped(pod, now)
         said = stuck or jobs.out_of_memory(pod) or _last_words(pod)
-        return said or trouble(pod, self._claim(job), age, now)
+        return said or trouble(pod, self._claim(job), now)
 
     def _claim(self, job: Json) -> Json | None:
         """The claim whose volume the Job works on."""

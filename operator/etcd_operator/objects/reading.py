@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import termination_message, trouble
-from etcd_operator.timestamps import seconds, seconds_since
+from etcd_operator.timestamps import age_of, seconds, seconds_since
 from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import AS_MADE, Trust
@@ -54,10 +54,9 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     start = _container(status, "initContainerStatuses", naming.START_CONTAINER)
     etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
-    age = seconds_since(metadata.get("creationTimestamp"), now)
     record, flaw = (None, "") if cluster.durable else _member_record(raw)
     restarts = int(etcd.get("restartCount") or 0)
-    words = flaw or trouble.trouble(raw, claim, age, now)
+    words = flaw or trouble.trouble(raw, claim, now)
     until_now = "" if words else trouble.tried_again(etcd, now)
     return Pod(
         ordinal=ordinal,
@@ -73,7 +72,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         unready=trouble.unready(status, etcd),
         record=record,
         revision=labels.get("controller-revision-hash", ""),
-        age=age,
+        age=age_of(raw, now),
         spec_hash=notes.get(naming.SPEC_HASH, ""),
         image=_image(spec),
         image_missing=trouble.is_image_missing(etcd),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from etcd_operator.objects import termination_message
-from etcd_operator.timestamps import seconds, seconds_since
+from etcd_operator.timestamps import age_of, seconds, seconds_since
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.observed.objects import OF_KUBERNETES
 
@@ -61,17 +61,17 @@ _BEFORE_PREEMPTION: Final = " no new claims to deallocate,"
 """What Kubernetes 1.34 and newer say just before that."""
 
 
-def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
+def trouble(pod: Object, claim: Object | None, now: float) -> str:
     """What keeps the pod from serving, the most specific cause first.
 
     Args:
         claim: the claim of the pod's data volume, if it has one.
-        age: seconds since the pod was created.
         now: seconds since 1970.
     """
     status = pod.get("status") or {}
     if words := _lost(pod, status, now) or _crashing(status):
         return words
+    age = age_of(pod, now)
     if age < GRACE_SECONDS:
         return ""
     return (
@@ -85,7 +85,7 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
 
 def podless(job: Object, now: float) -> str:
     """What to report about a Job that runs and has no pod; empty while it is new."""
-    late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
+    late = age_of(job, now) > PODLESS_SECONDS
     return "its pod has not been created; the Events of the Job say why" if late else ""
 
 

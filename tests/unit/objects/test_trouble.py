@@ -13,21 +13,22 @@ from etcd_operator.objects.trouble import (
     is_node_gone,
     trouble,
 )
+from etcd_operator.timestamps import rfc3339
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 OLD = GRACE_SECONDS + 1
 
 
-def pod(status=None, node=None, **metadata):
+def pod(status=None, node=None, age=OLD, **metadata):
     return {
-        "metadata": {"name": "a-0", **metadata},
+        "metadata": {"name": "a-0", "creationTimestamp": rfc3339(NOW - age), **metadata},
         "spec": {"nodeName": node},
         "status": status or {},
     }
 
 
 def said(status=None, claim=None, age=OLD, node=None, **metadata):
-    return trouble(pod(status, node, **metadata), claim, age, NOW)
+    return trouble(pod(status, node, age, **metadata), claim, NOW)
 
 
 def waiting(reason, message="", name="etcd", image="quay.io/coreos/etcd:v9", **more):
@@ -64,11 +65,11 @@ def test_an_unschedulable_pod_is_reported_with_the_message_of_the_scheduler():
 def test_a_pod_with_scheduling_gates_names_them():
     gated = pod({"conditions": [{"type": "PodScheduled", "status": "False"}]})
     gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "example.com/b"}]
-    words = trouble(gated, None, OLD, NOW)
+    words = trouble(gated, None, NOW)
     assert words == (
         "held back by scheduling gates, until they are removed: example.com/quota, example.com/b"
     )
-    assert trouble(gated, None, GRACE_SECONDS - 1, NOW) == ""
+    assert trouble(gated, None, NOW - OLD + GRACE_SECONDS - 1) == ""
 
 
 @pytest.mark.parametrize(

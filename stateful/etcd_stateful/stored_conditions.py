@@ -33,6 +33,12 @@ def is_true(status: Mapping[str, Any] | None, kind: str) -> bool:
     return bool(find(status, kind).get("status") == "True")
 
 
+def message(status: Mapping[str, Any] | None, kind: str, truth: str) -> str:
+    """What this condition says while its status is `truth`; else empty."""
+    found = find(status, kind)
+    return str(found.get("message") or "") if found.get("status") == truth else ""
+
+
 def with_times(condition: Mapping[str, Any], before: Mapping[str, Any], now: str) -> dict[str, Any]:
     """The condition with its times. Each time changes only when what it dates has changed.
 

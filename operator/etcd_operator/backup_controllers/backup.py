@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from etcd_operator.backup_controllers.being_read import last_location, locations_read
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
@@ -147,7 +147,8 @@ class Backups:
         finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         name = plan.job_name(backup, deletion.deletion_run(backup))
-        fails = _complete(body.get("status")).get("reason") == deletion.FAILED
+        last = stored_conditions.find(body.get("status"), "Complete").get("reason")
+        fails = last == deletion.FAILED
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
@@ -343,10 +344,6 @@ class Backups:
 
     def _now(self) -> str:
         return rfc3339(self._wall_clock())
-
-
-def _complete(stored: Json | None) -> Mapping[str, Any]:
-    return stored_conditions.find(stored, "Complete")
 
 
 def _finalizers(body: Json) -> list[str]:

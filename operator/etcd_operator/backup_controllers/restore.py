@@ -171,7 +171,7 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
         refused=_why_refused(told),
-        blocked=_why_blocked(told),
+        blocked=stored_conditions.message(told, "Blocked", "True"),
         restore=told.get("restore") or {},
         not_from_backup=secret is not None and _began_otherwise(cluster, secret),
         begins=source_of_cluster(cluster),
@@ -180,15 +180,8 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
 
 
 def _why_refused(told: Json) -> str:
-    accepted = stored_conditions.find(told, "Accepted")
-    if accepted.get("status") != "False":
-        return ""
-    return f"its spec is not accepted: {accepted.get('message', '')}"
-
-
-def _why_blocked(told: Json) -> str:
-    blocked = stored_conditions.find(told, "Blocked")
-    return str(blocked.get("message", "")) if blocked.get("status") == "True" else ""
+    why = stored_conditions.message(told, "Accepted", "False")
+    return f"its spec is not accepted: {why}" if why else ""
 
 
 def _began_otherwise(cluster: Json, secret: Json) -> bool:

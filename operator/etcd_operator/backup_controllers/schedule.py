@@ -153,7 +153,8 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
-            creation_error=self._failed_passes.last(key_of(body)) or _not_accepted(body),
+            creation_error=self._failed_passes.last(key_of(body))
+            or stored_conditions.message(body.get("status"), "Accepted", "False"),
             refused=self._refused_of(schedule, made),
         )
 
@@ -281,9 +282,3 @@ class Schedules:
             verified=seconds(schedule_status.last_verified(seen, rfc3339)),
             missed=record.missed,
         )
-
-
-def _not_accepted(body: Json) -> str:
-    """Why the spec was not accepted until now; empty if it was."""
-    said = stored_conditions.find(body.get("status"), "Accepted")
-    return str(said.get("message", "")) if said.get("status") == "False" else ""

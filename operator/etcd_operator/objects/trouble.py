@@ -255,10 +255,7 @@ def is_node_gone(status: Object) -> bool:
     Then the node that the volume is on no longer exists. A node that is cordoned, tainted or not
     ready would be rejected, and counted, for that reason instead.
     """
-    scheduled = stored_conditions.find(status, "PodScheduled")
-    if scheduled.get("status") != "False":
-        return False
-    found = _ALL_NODES.match(str(scheduled.get("message") or ""))
+    found = _ALL_NODES.match(stored_conditions.message(status, "PodScheduled", "False"))
     return found is not None and int(found["all"]) == int(found["these"]) > 0
 
 
@@ -291,10 +288,7 @@ def _setup(status: Object, age: float) -> str:
 def unready(status: Object, etcd: Object) -> str:
     """Why the pod is not Ready although etcd's container is: admission may have added containers or
     readiness gates, which somebody else has to confirm. The words are the kubelet's."""
-    ready = stored_conditions.find(status, "Ready")
-    if not etcd.get("ready") or ready.get("status") != "False":
-        return ""
-    return _short(str(ready.get("message") or ""))
+    return _short(stored_conditions.message(status, "Ready", "False")) if etcd.get("ready") else ""
 
 
 def all_containers(status: Object) -> Iterator[Object]:

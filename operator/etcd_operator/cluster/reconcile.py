@@ -6,6 +6,7 @@ memory of each cluster (polls, failures, writes that others undo) may be lost at
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, FailedPasses, in_words
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
-from etcd_operator.telemetry.latency import StepDelay
+from etcd_operator.telemetry.latency import asked_or_now
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
@@ -85,7 +86,6 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._metrics = metrics
-        self._delay = StepDelay(metrics.registry)
         self._observer = observer
         self._applier = applier
         self._reporter = reporter
@@ -125,7 +125,7 @@ class Reconciler:
             cluster = parse_cluster(body)
         except RefusedCluster as refused:
             return await self._refuse(body, memory, refused)
-        since = self._delay.begin()
+        since = asked_or_now()
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
         for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
@@ -272,7 +272,8 @@ class Reconciler:
         body, memory, seen = current.body, current.memory, current.seen
         name = type(step).__name__
         self._metrics.steps.labels(name).inc()
-        self._delay.written(name, _enabled_at(current, step))
+        delay = asyncio.get_running_loop().time() - _enabled_at(current, step)
+        self._metrics.step_delays.labels(name).observe(delay)
         memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
         memory.polls = memory.retries = 0

@@ -80,6 +80,13 @@ class Metrics:
         self.steps = Counter(
             "etcd_operator_steps", "Steps taken, by kind", ["step"], registry=registry
         )
+        self.step_delays = Histogram(
+            "etcd_operator_step_delay_seconds",
+            "From the event that made a step possible to the answer to its write",
+            ["step"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            registry=registry,
+        )
         self.requests = Histogram(
             "etcd_operator_kubernetes_request_seconds",
             "Kubernetes API calls, by verb, resource and status (0: no answer)",

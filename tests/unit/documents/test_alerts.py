@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.documents.exported import families, metrics
+from etcd_operator.telemetry.metrics import Metrics
+from unit.documents.exported import families
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "etcd-operator" / "files" / "alerts.yaml"
@@ -41,7 +42,7 @@ def used_by(rule: Rule) -> set[str]:
 
 
 def labels_of(metric: str) -> set[str]:
-    return set(metrics().registry._names_to_collectors[metric]._labelnames)
+    return set(Metrics().registry._names_to_collectors[metric]._labelnames)
 
 
 def test_the_example_has_the_rules_of_the_chart() -> None:
@@ -100,7 +101,7 @@ def test_there_is_an_alert_for_everything_that_expires(metric: str) -> None:
 def test_two_kubernetes_clusters_had_the_same_series_in_a_store_for_both() -> None:
     """By `cluster` people name the Kubernetes cluster, in an external label, which Prometheus adds
     only to what has no such label: of two samples one was lost, and alerts did not say where."""
-    collectors = set(metrics().registry._names_to_collectors.values())
+    collectors = set(Metrics().registry._names_to_collectors.values())
     names = {label for collector in collectors for label in getattr(collector, "_labelnames", ())}
 
     assert names & {"cluster", "region", "replica", "environment"} == set()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, SERVICES, STATEFUL_SETS, Json
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
-from etcd_stateful import identity, naming
+from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.backup import own_endpoints, recorded_cluster
@@ -36,7 +36,7 @@ def target_of(store: Store, backup: EtcdBackup) -> Target | None:
         if chosen := members if backup.cluster else _chosen(store, backup, cluster, members):
             endpoints = tuple(chosen.values())
             secret = operator_secret(cluster) if _are_encrypted(endpoints) else ""
-            cluster_id = _cluster_id(body)
+            cluster_id = reading.last_cluster_id(body) or 0
             # Its status may not be writable; the client Service exists from the latch on.
             service = store.get(SERVICES, cluster.namespace, naming.client_service(cluster.name))
             formed = bool(cluster_id) or service is not None
@@ -120,10 +120,3 @@ def _as_it_runs(store: Store, cluster: EtcdCluster) -> EtcdCluster:
         return replace(cluster, links=links_of(live)) if live else cluster
     except (ValueError, KeyError, TypeError):
         return cluster
-
-
-def _cluster_id(body: Json) -> int:
-    try:
-        return identity.from_hex(str((body.get("status") or {}).get("clusterID") or ""))
-    except ValueError:
-        return 0

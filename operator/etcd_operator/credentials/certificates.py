@@ -143,9 +143,8 @@ class CertificateLook:
     ) -> tuple[Foreign, ...]:
         """Secrets of other owners under names that will be needed."""
         names = sorted({need.secret for need in needs})
-        raws = [await self._finder.find(SECRETS, cluster.namespace, name) for name in names]
-        found = (reading.foreign(cluster, "Secret", raw) for raw in raws if raw is not None)
-        return tuple(one for one in found if one is not None)
+        found = await self._finder.find_all(SECRETS, cluster.namespace, names)
+        return tuple(filter(None, (reading.foreign(cluster, "Secret", one) for one in found)))
 
     def _made(self, cluster: EtcdCluster, look: IssuedObjects, now: float) -> dict[str, Issued]:
         """What cert-manager has made of each Certificate."""

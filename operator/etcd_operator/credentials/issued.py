@@ -7,7 +7,6 @@ our labels, so the watch of Secrets shows a renewal.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -140,11 +139,9 @@ class IssuedLook:
     async def _find(
         self, resource: Resource, cluster: EtcdCluster, needs: Sequence[CertificateSpec]
     ) -> dict[str, Json]:
-        names = [need.secret for need in needs]
-        raws = await asyncio.gather(
-            *(self._finder.find(resource, cluster.namespace, name) for name in names)
-        )
-        return {name: raw for name, raw in zip(names, raws, strict=True) if raw is not None}
+        names = (need.secret for need in needs)
+        found = await self._finder.find_all(resource, cluster.namespace, names)
+        return {one["metadata"]["name"]: one for one in found}
 
     def _remember(self, key: Key, found: IssuedObjects, needed: int) -> None:
         statuses = (raw.get("status") or {} for raw in found.certificates.values())

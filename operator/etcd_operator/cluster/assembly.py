@@ -26,7 +26,7 @@ from etcd_operator.kube.api import Kubernetes
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, no_mark
+from etcd_operator.kube.name_changes import Mark
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
@@ -38,11 +38,11 @@ def make_reconciler(
     metrics: Metrics,
     settings: Settings,
     *,
+    mark: Mark,
     start: Start | None = None,
     etcd: Etcd | None = None,
     accounts: Accounts | None = None,
     events: Events | None = None,
-    mark: Mark = no_mark,
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
 ) -> Reconciler:

@@ -49,10 +49,6 @@ Mark = Callable[[Resource, Key, str], int | None]
 changes would not be noticed."""
 
 
-def no_mark(_resource: Resource, _cluster: Key, _name: str) -> None:
-    """A `Mark` for when there are no watches."""
-
-
 class Tables(Protocol):
     async def version(self, resource: Resource, namespace: str) -> int:
         """The current resourceVersion."""

@@ -283,6 +283,7 @@ class Process:
             self._store,
             Metrics(),
             Settings(operator_image=image),
+            mark=lambda *_: None,
             start=MortalStart(fate),
             etcd=MortalEtcd(fate),
             events=Silence(),

@@ -108,9 +108,8 @@ class _Shelf:
             is_lost = listed_at is not None and has < had <= listed_at
             news = has > had or is_lost
         else:
-            proven = version_of(obj) if listed_at is None else listed_at
             gone = self._gone_at(key)
-            news = proven > gone if listed_at is None else proven >= gone
+            news = version_of(obj) > gone if listed_at is None else listed_at >= gone
         if not news:
             return False
         self.unset(key)
@@ -193,9 +192,6 @@ class Store:
         """The objects that belong to a custom resource, sorted by name."""
         found = self._shelf(resource).by_owner.get(owner, {})
         return [found[key] for key in sorted(found)]
-
-    def clusters(self) -> list[Key]:
-        return self.keys(ETCD_CLUSTERS)
 
     def keys(self, resource: Resource) -> list[Key]:
         return sorted(self._shelf(resource).objects)

@@ -196,7 +196,7 @@ class Informer:
         self._metrics.resync_time.set_to_current_time()
         log.info(
             "resync: %d clusters, %d owners of changed objects, %.2f s",
-            len(self._store.clusters()),
+            len(self._store.keys(ETCD_CLUSTERS)),
             different,
             time.monotonic() - started,
         )

@@ -35,7 +35,7 @@ def everything(store: Store) -> Iterator[Owner]:
 
 def by_need(store: Store) -> list[Key]:
     """All clusters, first those that seem to need a change."""
-    return sorted(store.clusters(), key=lambda key: _seems_at_rest(store, key))
+    return sorted(store.keys(ETCD_CLUSTERS), key=lambda key: _seems_at_rest(store, key))
 
 
 def _seems_at_rest(store: Store, key: Key) -> bool:

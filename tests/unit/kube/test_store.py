@@ -242,7 +242,7 @@ def test_a_custom_resource_is_its_own_owner(store):
     assert owners_of(PODS, cluster) == ((ETCD_CLUSTERS, ("ns", "something-else")),)
     assert owners_of(PODS, pod(1, cluster="")) == ()
     store.put(ETCD_CLUSTERS, cluster)
-    assert store.clusters() == [("ns", "a")]
+    assert store.keys(ETCD_CLUSTERS) == [("ns", "a")]
 
 
 def test_managed_fields_are_dropped_without_modifying_the_callers_object(store):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from etcd_operator.backup_controllers.being_read import last_location, locations_read
+from etcd_operator.backup_controllers.bounded import BoundedStatusWriter
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.backup_controllers.target import recorded_of, target_of
 from etcd_operator.kube.api import (
@@ -30,7 +31,6 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import FailedPasses
-from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.objects import reading
 from etcd_operator.telemetry.metrics import Metrics
@@ -74,7 +74,7 @@ class Backups:
         self._kube = kube
         self._store = store
         self._events = events
-        self._write = StatusWriter(kube, store, events, ETCD_BACKUPS).write
+        self._write = BoundedStatusWriter(kube, store, events, ETCD_BACKUPS).write
         self._metrics = metrics
         self._operator_image = operator_image
         self._jobs = BackupJobs(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from etcd_operator.backup_controllers.bounded import BoundedStatusWriter
 from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
@@ -23,7 +24,6 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
@@ -61,7 +61,7 @@ class Restores:
         self._kube = kube
         self._store = store
         self._events = events
-        self._write = StatusWriter(kube, store, events, ETCD_RESTORES, clock).write
+        self._write = BoundedStatusWriter(kube, store, events, ETCD_RESTORES, clock).write
         self._operator_image = operator_image
         self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)

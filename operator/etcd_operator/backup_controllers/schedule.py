@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from etcd_operator.backup_controllers.being_read import known_to_be_read, read_now
+from etcd_operator.backup_controllers.bounded import BoundedStatusWriter
 from etcd_operator.backup_controllers.cron import Calendar, calendar_before, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
@@ -29,7 +30,6 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.failed_passes import FailedPasses, in_words
-from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import created, rfc3339, seconds
@@ -62,7 +62,7 @@ class Schedules:
         self._kube = kube
         self._store = store
         self._events = events
-        self._write = StatusWriter(kube, store, events, ETCD_SCHEDULES).write
+        self._write = BoundedStatusWriter(kube, store, events, ETCD_SCHEDULES).write
         self._metrics = metrics
         self._wall_clock = wall_clock
         self._began: float | None = None

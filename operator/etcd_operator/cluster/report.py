@@ -21,10 +21,9 @@ from etcd_operator.kube.api import (
     Kubernetes,
     Rejected,
     Unavailable,
-    refused_in_words,
 )
 from etcd_operator.kube.events import Events, Severity
-from etcd_operator.kube.statuses import REFUSED, out_of_date, without_times, write_status
+from etcd_operator.kube.statuses import StatusWriter
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.rate_limit import RateLimit
 from etcd_operator.tasks import cancel
@@ -61,14 +60,12 @@ class Reporter:
         wall_clock: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
-        self._kube = kube
-        self._store = store
+        self._statuses = StatusWriter(kube, store, events, ETCD_CLUSTERS)
         self._events = events
         self._metrics = metrics
         self._wall_clock = wall_clock
         self._clock = clock
         self._written: dict[Key, float] = {}
-        self._pruned: dict[Key, tuple[Json, Json]] = {}
         self._said: dict[Key, tuple[str, str]] = {}
         self._failed: dict[Key, tuple[str, float]] = {}
         """Why the last status could not be written, and until when none is."""
@@ -79,7 +76,7 @@ class Reporter:
         self._posting: set[asyncio.Task[None]] = set()
 
     def forget(self, key: Key) -> None:
-        for memory in (self._written, self._pruned, self._said, self._failed):
+        for memory in (self._written, self._said, self._failed):
             memory.pop(key, None)
         self._metrics.forget(key)
 
@@ -89,7 +86,7 @@ class Reporter:
         stored: Json = body.get("status") or {}
         status = render(body, outcome, rfc3339(self._wall_clock()))
         self._measure(key, outcome, status)
-        if without_times(status) == without_times(stored) or self._is_pruned(key, status, stored):
+        if self._statuses.is_stored(body, status):
             return 0.0
         if (wait := self._put_off_for(key)) > 0:
             return wait
@@ -113,25 +110,20 @@ class Reporter:
     async def _write(self, key: Key, body: Json, status: Json, news: str) -> None:
         self._written[key] = self._clock()
         try:
-            written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
+            written = await self._statuses.write(body, status)
         except (Rejected, Unavailable) as error:
             self._put_off(body, error)
             return
         self._failed.pop(key, None)
-        if written is None:
+        if not written:
             return
         if news:
             self._rate_limit.happened(news, self._clock())
-        self._pruned[key] = (without_times(status), without_times(written.get("status") or {}))
-        self._store.put_written(ETCD_CLUSTERS, body, written)
         if words := _new_plaintext_message(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
 
     def _put_off(self, body: Json, error: Rejected | Unavailable) -> None:
-        """Reports each reason once, and keeps further passes from writing the same status again.
-
-        Kubernetes 1.30 refuses the status of an object whose spec was stored before a rule of the
-        CRD that refuses it. Only an Event can then tell the user."""
+        """Logs each reason once, and keeps further passes from writing the same status again."""
         key, why = key_of(body), str(error)
         before, _ = self._failed.get(key, ("", 0.0))
         rejected = isinstance(error, Rejected)
@@ -140,13 +132,6 @@ class Reporter:
         if before != why:
             verb = "was rejected" if rejected else "could not be written"
             log.warning("the status %s: %s", verb, why, extra=_cluster_field(key))
-            if isinstance(error, Rejected) and (words := refused_in_words(error)):
-                self.event(body, "Warning", REFUSED, out_of_date(words))
-
-    def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
-        """Whether an older CRD has pruned fields of this same status, so writing it again is
-        useless."""
-        return self._pruned.get(key) == (without_times(status), without_times(stored))
 
     def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
         """Logs a decision, unless it is the same as in the last pass and not `always`."""

@@ -6,27 +6,21 @@ objects share. So the status of a deleted object cannot be written to a new one 
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from etcd_operator.kube.api import (
     Conflict,
     Json,
-    KubeError,
+    Key,
     Kubernetes,
     Rejected,
     Resource,
     refused_in_words,
 )
 from etcd_operator.kube.events import Events
-from etcd_operator.kube.store import Store
-from etcd_operator.rate_limit import RateLimit
+from etcd_operator.kube.store import Store, key_of
 from etcd_stateful import stored_conditions
-
-REFUSED: Final = "StatusRefused"
-"""Reason of the Event that says that the API server does not take a status."""
 
 _TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
 
@@ -45,52 +39,44 @@ class StatusWriter:
         store: Store,
         events: Events,
         resource: Resource,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
-        self._clock = clock
-        self._rate_limit = RateLimit()
         self._store = store
         self._events = events
         self._resource = resource
+        self._pruned: dict[Key, tuple[Json, Json]] = {}
+        """The last status of which the API server kept less, and what it kept."""
+
+    def is_stored(self, body: Json, status: Json) -> bool:
+        """Whether to write the status would be useless: but for its times it is the stored one, or
+        an older CRD has pruned fields of this same status."""
+        wanted, stored = without_times(status), without_times(body.get("status") or {})
+        return wanted == stored or self._pruned.get(key_of(body)) == (wanted, stored)
 
     async def write(self, body: Json, status: Json) -> bool:
-        """Writes the status if it differs from the stored one in more than its times. Returns
-        whether it was written.
+        """Writes the status unless it `is_stored`. Returns whether it was written.
 
-        The result goes into the store at once, before the watch delivers it. Raises KubeError, also
-        if another controller undoes the same write each time and it is too early for the next.
+        The result goes into the store at once, before the watch delivers it. Raises KubeError.
         """
-        facts = without_times(status)
-        if facts == without_times(body.get("status") or {}):
+        if self.is_stored(body, status):
             return False
-        name = f"{body['metadata']['uid']} {json.dumps(facts, sort_keys=True)}"
-        if pause := self._rate_limit.pause(name, self._clock()):
-            whose = f"{self._resource.kind} {body['metadata']['name']}"
-            raise KubeError(
-                f"another controller keeps changing the status of {whose}: it is written again in "
-                f"{pause:.0f} s"
-            )
         try:
             written = await write_status(self._kube, self._resource, body, status)
         except Rejected as error:
             if words := refused_in_words(error):
                 about = self._resource.named(body)
-                await self._events.emit(about, "Warning", REFUSED, out_of_date(words))
+                message = f"The status is out of date: {words}"
+                await self._events.emit(about, "Warning", "StatusRefused", message)
             raise
-        if written is not None:
-            self._rate_limit.happened(name, self._clock())
-            self._store.put_written(self._resource, body, written)
-        return written is not None
-
-
-def out_of_date(words: str) -> str:
-    """The message of the Event.
-
-    Args:
-        words: why the status was refused.
-    """
-    return f"The status is out of date: {words}"
+        if written is None:
+            return False
+        wanted, kept = without_times(status), without_times(written.get("status") or {})
+        if kept != wanted:
+            known, there = self._pruned, set(self._store.keys(self._resource))
+            self._pruned = {key: known[key] for key in known.keys() & there}
+            self._pruned[key_of(body)] = (wanted, kept)
+        self._store.put_written(self._resource, body, written)
+        return True
 
 
 async def write_status(

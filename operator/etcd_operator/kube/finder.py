@@ -141,7 +141,7 @@ class Finder:
     def _forget(self, resource: Resource, gone: Json, version: int | None = None) -> None:
         """Removes an object that was not found from the store, maybe before its event came."""
         if self._store.remove(resource, *key_of(gone), gone["metadata"]["uid"], version):
-            self._store.wake_others(resource, gone)
+            self._store.wake_owners(resource, gone)
 
     def take_all(self, resource: Resource, namespace: str, listing: Listing) -> None:
         """Puts a LIST of a resource that is not watched into the store."""

@@ -203,7 +203,7 @@ class Store:
     def put_read(self, resource: Resource, obj: Json) -> None:
         """Stores an object that a pass has read, maybe before its event came."""
         if self.put(resource, obj):
-            self.wake_others(resource, obj)
+            self.wake_owners(resource, obj)
 
     def put_written(self, resource: Resource, before: Json, written: Json) -> None:
         """Stores the answer to the write of a status. If others have edited the object in between,
@@ -219,7 +219,7 @@ class Store:
             for owner in owners_of(resource, written):
                 self._wake(owner)
 
-    def wake_others(self, resource: Resource, obj: Json) -> None:
+    def wake_owners(self, resource: Resource, obj: Json) -> None:
         """Wakes the owners of an object that a pass has read. Only a cluster's own passes read its
         children."""
         for owner in owners_of(resource, obj):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 OURS: Final = frozenset(
@@ -19,14 +19,18 @@ others, which stay as they are."""
 
 def ours(status: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """The operator's conditions in a status."""
-    conditions: Iterable[Mapping[str, Any]] = (status or {}).get("conditions") or ()
-    return [one for one in conditions if one.get("type") in OURS]
+    return [one for one in _every(status) if one.get("type") in OURS]
 
 
 def find(status: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
     """The condition of this type; empty if there is none."""
-    conditions: Iterable[Mapping[str, Any]] = (status or {}).get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == kind), {})
+    return next((one for one in _every(status) if one.get("type") == kind), {})
+
+
+def _every(status: object) -> list[Mapping[str, Any]]:
+    """None of another form: what was stored before a CRD had a schema is not checked."""
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def is_true(status: Mapping[str, Any] | None, kind: str) -> bool:

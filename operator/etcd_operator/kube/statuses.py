@@ -141,11 +141,8 @@ def _left_over(there: Json, status: Json) -> Json:
         elif isinstance(value, dict) and (inner := _left_over(value, ours)):
             patch[key] = inner
         elif isinstance(value, list):
-            stays = [one for one in value if key == "conditions" and _is_of_others(one)]
+            own = stored_conditions.ours(there)
+            stays = [one for one in value if key == "conditions" and one not in own]
             if len(value) > len(ours) + len(stays):
                 patch[key] = [*ours, *stays]
     return patch
-
-
-def _is_of_others(condition: Json) -> bool:
-    return condition.get("type") not in stored_conditions.OURS

@@ -282,10 +282,9 @@ def last_version(body: Object) -> Version | None:
 
 def true_for(body: Object, now: float) -> Mapping[str, float]:
     """For how many seconds each condition in the custom resource's status has been true."""
-    conditions = (body.get("status") or {}).get("conditions") or ()
     return {
-        str(one.get("type")): seconds_since(one.get("lastTransitionTime"), now)
-        for one in conditions
+        str(one["type"]): seconds_since(one.get("lastTransitionTime"), now)
+        for one in stored_conditions.ours(body.get("status"))
         if one.get("status") == "True"
     }
 

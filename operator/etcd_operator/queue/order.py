@@ -40,20 +40,15 @@ def by_need(store: Store) -> list[Key]:
 
 def _seems_at_rest(store: Store, key: Key) -> bool:
     body = store.get(ETCD_CLUSTERS, *key) or {}
-    try:
-        return _was_at_rest(body) and _is_whole(store, key, body["status"])
-    except (AttributeError, TypeError):
-        return False  # its status is older than the schema of the CRD, and has another form
+    return _was_at_rest(body) and _is_whole(store, key, body["status"])
 
 
 def _was_at_rest(body: Json) -> bool:
     """Whether nothing was progressing when its status was written, and its spec is unchanged."""
     status = body.get("status") or {}
-    progressing = stored_conditions.find(status, "Progressing").get("status")
-    return (
-        status.get("observedGeneration") == body["metadata"].get("generation")
-        and progressing == "False"
-    )
+    return stored_conditions.find(status, "Progressing").get("status") == "False" and status.get(
+        "observedGeneration"
+    ) == body["metadata"].get("generation")
 
 
 def _is_whole(store: Store, key: Key, status: Json) -> bool:

@@ -147,11 +147,10 @@ def of_restore(
 ) -> dict[str, Any]:
     """The whole status of an EtcdRestore. After an edit, or with another reason, the times of its
     conditions start over, because it fails a day after them (`restores.GIVE_UP_SECONDS`)."""
-    stored: Mapping[str, Any] = body.get("status") or {}
     generation = body["metadata"].get("generation", 0)
     of_now = [
         kept
-        for one in stored.get("conditions") or ()
+        for one in stored_conditions.ours(body.get("status"))
         if one.get("observedGeneration") == generation and (kept := _of_same_wait(one, said))
     ]
     conditions = [_accepted(body), _condition("Complete", said.status, said.reason, said.message)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, stored_conditions
 from etcd_stateful.backup.restores import WORKING
 from etcd_stateful.membership.members import claim_expansion
 from etcd_stateful.membership.observation import Observation, is_latched
@@ -43,7 +43,7 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     stored: Mapping[str, Any] = body.get("status") or {}
     outcome = replace(outcome, stored=stored)
     generation = int(body["metadata"].get("generation", 0))
-    before = {str(one["type"]): one for one in stored.get("conditions") or []}
+    before = {str(one["type"]): one for one in stored_conditions.ours(stored)}
     status: dict[str, Any] = {
         "observedGeneration": generation,
         "phase": _phase(outcome),

@@ -531,6 +531,14 @@ class TestStatus:
             await settled.once()
         assert not settled.kube.calls
 
+    @pytest.mark.parametrize("conditions", ["x", ["x"], {"x": "y"}])
+    async def test_with_conditions_of_another_form_ended_each_pass(self, settled, conditions):
+        """The API server does not check what was stored before the CRD had a schema."""
+        status = settled.status | {"conditions": conditions}
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "status": status})
+        await settled.once()
+        assert settled.condition("Available")["status"] == "True"
+
     async def test_is_not_written_twice_if_the_watch_is_late(self, bench):
         await bench.run()
         pod = bench.kube.live(PODS, "a-1")

@@ -614,4 +614,4 @@ def test_how_long_conditions_have_been_true():
 
     assert reading.true_for({"status": {"conditions": conditions}}, NOW) == {"Scaling": 90.0}
     assert reading.true_for({}, NOW) == {}
-    assert reading.true_for({"status": {"conditions": [{"status": "True"}]}}, NOW) == {"None": 0.0}
+    assert reading.true_for({"status": {"conditions": [{"status": "True"}]}}, NOW) == {}

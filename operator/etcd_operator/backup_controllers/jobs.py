@@ -112,7 +112,8 @@ class BackupJobs:
         why_not = self._trouble(raw, newest, state)
         progress = await self._progress(newest) if newest and state == "running" else None
         said = _said(newest)
-        if said == JobReport() and state == "running" and not why_not and not _has_begun(progress):
+        has_begun = progress is not None and progress.has_begun
+        if said == JobReport() and state == "running" and not why_not and not has_begun:
             said = _said_before(pods)
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
@@ -178,10 +179,6 @@ def _said_before(pods: list[Any]) -> JobReport:
     newest = jobs.newest(pods)
     before = jobs.newest(pod for pod in pods if pod is not newest)
     return JobReport(failure=_said(before).failure)
-
-
-def _has_begun(progress: Progress | None) -> bool:
-    return progress is not None and progress.has_begun
 
 
 def _said(pod: Any) -> JobReport:

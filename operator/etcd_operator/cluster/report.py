@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from etcd_operator.kube.api import (
@@ -154,12 +154,9 @@ class Reporter:
     def event(self, body: Json, kind: Severity, reason: str, message: str) -> None:
         if len(self._posting) < MOST_EVENTS:
             about = ETCD_CLUSTERS.named(body)
-            self._post(self._events.emit(about, kind, reason, message))
-
-    def _post(self, posting: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(posting)
-        self._posting.add(task)
-        task.add_done_callback(self._posting.discard)
+            task = asyncio.create_task(self._events.emit(about, kind, reason, message))
+            self._posting.add(task)
+            task.add_done_callback(self._posting.discard)
 
     async def drain(self) -> None:
         """Waits for the Events in flight."""

@@ -17,6 +17,7 @@ from etcd_operator.kube.name_changes import Mark
 from etcd_operator.kube.watches import OURS
 from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
+from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.certificates import CertificateSpec, as_issued, issued
@@ -144,9 +145,9 @@ class IssuedLook:
         return {one["metadata"]["name"]: one for one in found}
 
     def _remember(self, key: Key, found: IssuedObjects, needed: int) -> None:
-        statuses = (raw.get("status") or {} for raw in found.certificates.values())
-        ready = [one for one in statuses if reading.is_ready(one)]
-        if len(found.secrets) == needed and (found.missing or len(ready) == needed):
+        statuses = [raw.get("status") for raw in found.certificates.values()]
+        ready = sum(stored_conditions.is_true(one, "Ready") for one in statuses)
+        if len(found.secrets) == needed and (found.missing or ready == needed):
             self._calm.add(key)
         else:
             self._calm.discard(key)

@@ -65,7 +65,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         resource_version=metadata["resourceVersion"],
         address=status.get("podIP") or "",
         deleting="deletionTimestamp" in metadata,
-        ready=is_ready(status),
+        ready=stored_conditions.is_true(status, "Ready"),
         in_start="running" in (start.get("state") or {}),
         etcd_started=has_run(etcd),
         trouble=words or until_now,
@@ -329,11 +329,6 @@ def _in_words(owner: Object | None, *, predecessor: bool) -> str:
 def _container(status: Object, field: str, name: str) -> Object:
     found = (one for one in status.get(field) or () if one.get("name") == name)
     return next(found, {})
-
-
-def is_ready(status: Object) -> bool:
-    """Whether the condition Ready is true, which pods and cert-manager's Certificates have."""
-    return stored_conditions.is_true(status, "Ready")
 
 
 def has_run(container: Object) -> bool:

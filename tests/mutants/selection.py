@@ -278,6 +278,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "status/member_status.py": ("status/test_member_status.py",),
     "membership/upkeep/alarms.py": ("membership/test_alarms.py",),
     "membership/blocked.py": (
+        "membership/test_blocked.py",
+        "membership/test_retained.py",
         "membership/test_birth.py",
         "membership/test_rules.py",
         _REPLACE,
@@ -289,9 +291,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _ROLL,
         _UPGRADE,
         "membership/test_quorum.py",
+        _GROW,
     ),
     "membership/beginning/attempts.py": (
         "membership/test_beginning.py",
+        "membership/test_claim_expansion.py",
         "membership/test_rules.py",
         "membership/test_restore_added.py",
     ),

@@ -1039,6 +1039,18 @@ MUTANTS: Final = [
         "another backup than the one that is named is called restored in place",
     ),
     Mutant(
+        "backup/begun_otherwise.py",
+        "return source.place, source.endpoint",
+        "return source.place",
+        "the same path in another store is called restored",
+    ),
+    Mutant(
+        "backup/begun_otherwise.py",
+        "if begins is None or (isinstance(asked, BackupRef) and asked.name == named):",
+        "if isinstance(asked, BackupRef) and asked.name == named:",
+        "a restore fails inside while its cluster is to begin without a backup",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/sink.py",
         "if not trouble.is_unlisted(str(error.__cause__)):",
         "if True:",

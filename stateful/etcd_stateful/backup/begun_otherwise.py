@@ -70,5 +70,5 @@ def _place(source: Source | NotRestorable) -> object:
 
 def _in_words(source: Source) -> str:
     if isinstance(source, Store):
-        return source.place
+        return f"{source.place} at {source.endpoint}" if source.endpoint else source.place
     return f"what EtcdBackup {source.name} has stored"

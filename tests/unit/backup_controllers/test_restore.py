@@ -496,6 +496,29 @@ class TestEditedOnceItsClusterWasMade:
         await world.settle()
         assert world.status["succeeded"] is False
 
+    async def test_the_same_path_in_another_store_was_named_as_if_it_were_the_same_backup(
+        self, world: World
+    ) -> None:
+        await self.make(world)
+        world.edit(SPEC | {"s3": S3 | {"endpoint": "https://elsewhere.example.com"}})
+        await world.settle()
+
+        told, path = world.condition(), "s3://mybucket/etcd.backup"
+        assert told["reason"] == "BegunOtherwise"
+        assert f"not from {path} at https://elsewhere.example.com" in told["message"]
+
+    async def test_a_cluster_that_is_to_begin_without_a_backup_is_waited_for(
+        self, world: World
+    ) -> None:
+        """Until it has formed, the field may come back."""
+        await self.make(world)
+        cluster = world.kube.live(ETCD_CLUSTERS, "c")
+        del cluster["spec"]["bootstrap"]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        await world.settle()
+
+        assert world.condition()["reason"] == "Restoring"
+
     async def test_it_goes_on_once_the_cluster_is_edited_too(self, world: World) -> None:
         await self.make(world)
         world.edit(SPEC | {"s3": self.OTHER})

@@ -198,6 +198,24 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
+        "    return waits and held is not None and held.epoch == recorded(seen).epoch\n",
+        "    return waits and held is not None\n",
+        "pods give way to one that a recovery has left behind",
+    ),
+    Mutant(
+        _ROLL,
+        "(seen.etcd is None and any(pod.ready for pod in seen.pods))",
+        "False",
+        "a pod that may be a new member's gives way while only its member list is not known",
+    ),
+    Mutant(
+        _ROLL,
+        'seat.found not in ("", "ticketed")\n        if not (waits',
+        'seat.found != ""\n        if not (waits',
+        "a pod that has had its ticket gives way, and its member is lost",
+    ),
+    Mutant(
+        _ROLL,
         "        waits = absent and not wording.name_taken(seen, seat.ordinal)\n",
         "        waits = False\n",
         "a new member's pod keeps the place of a member's in a quota for good",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from recovery_world import RecoveryWorld, formed, lost
-from views import DOWN, TRIED_AGAIN, with_pod
-from worlds import OLDER, UID, drive, guess_version, is_write, until
+from views import DOWN, TRIED_AGAIN, with_claim, with_pod
+from worlds import OLDER, UID, drive, guess_version, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.api.recovery import Recovery
@@ -17,7 +17,7 @@ from etcd_stateful.membership.epochs import in_place_request, quorum, survivor
 from etcd_stateful.membership.members import budget
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.rolling import upgrade
+from etcd_stateful.membership.rolling import roll, upgrade
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeletePod,
@@ -357,6 +357,22 @@ class TestWhenOneNodeIsLeft:
 
         assert world.serving() == {2}
         assert deleted == ["c-0", "c-1"]
+
+    def test_pods_gave_way_to_one_that_may_get_its_node_or_is_no_survivor(self) -> None:
+        world = lost(gone=(0, 1))
+        world.ask(2)
+        while not isinstance(step := decide(seen := self.seen(world)), DeletePod):
+            world.apply(step) if is_write(step) else self.turn(world)
+        record = seen.claims[2].record
+        assert record is not None
+        past = replace(record, epoch=record.epoch - 1)
+
+        assert labels([roll.give_way(seen)]) == ["restart c-0"]
+        assert roll.give_way(with_pod(seen, 2, age=29.0)) is None, "it has just begun to wait"
+        assert roll.give_way(with_claim(seen, 2, record=past)) is None, "the recovery left it"
+        assert roll.give_way(with_pod(seen, 1, ready=True)) is None, "a quorum serves"
+        started = waiting(seen, 0, Finding("ticketed"))
+        assert labels([roll.give_way(started)]) != ["restart c-0"], "it has had its ticket"
 
     def test_nothing_gives_way_twice_where_something_else_takes_the_room(self) -> None:
         world = recovered()

@@ -1039,6 +1039,12 @@ MUTANTS: Final = [
         "another backup than the one that is named is called restored in place",
     ),
     Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "with contextlib.suppress(Failed, TimeoutError):",
+        "with contextlib.suppress(()):",
+        "a store that fails once more hides why the backup has failed",
+    ),
+    Mutant(
         "backup/begun_otherwise.py",
         "return source.place, source.endpoint",
         "return source.place",

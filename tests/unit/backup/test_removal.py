@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup import process
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.removal import remove
@@ -161,6 +162,28 @@ async def test_a_backup_whose_time_was_over_at_the_last_hash_was_left_behind(
     assert said.left == ("" if shared else STORE.location("etcd"))
     assert await folder.remove() == Removed(0 if shared else 1)
     assert bool(folder.files()) == shared
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_store_that_took_no_mark_hid_why_the_backup_had_failed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    monkeypatch.setattr(process, "Source", Hashing)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(process, "MARK_SECONDS", 0.01)
+    backup = Backup(replace(ORDER, verify=False, measure=True), folder.sink, Meter())
+    monkeypatch.setattr(Hashing, "late", lambda _: backup.stop(STOPPED))
+
+    async def put(*_: object) -> None:
+        if silent:
+            await asyncio.Event().wait()
+        raise StoreFailed(Failure("StoreUnreachable", "the store has failed too"))
+
+    monkeypatch.setattr(folder.sink, "put", put)
+    said = await backup.run()
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.left) == (STOPPED.reason, STORE.location("etcd"))
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -51,6 +51,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/authentication.py",
+        "(found is None or bool(found.problem))",
+        "found is not None and bool(found.problem)",
+        "passwords are sent in plaintext while the operator's Secret is missing",
+    ),
+    Mutant(
+        "membership/upkeep/authentication.py",
         "    users = [one for one in made.users if one not in kept_users]\n",
         "    users = [one for one in view.users if one not in kept_users]\n",
         "users that were made by hand are deleted",

@@ -648,6 +648,17 @@ class TestHeld:
         assert drive(found, idle=2) == Settled()
         assert found.accounts.enabled
 
+    def test_passwords_were_sent_in_plaintext_while_no_certificate_of_the_operator_was_seen(
+        self,
+    ) -> None:
+        found = world(TLS={**STATIC, "allowPlaintextClients": True})
+        found.declare()
+        while authentication.next_change(seen := found.observe()) is None:
+            step = decide(seen)
+            found.apply(step) if is_write(step) else found.turn()
+
+        assert authentication.next_change(replace(seen, certificates=None)) is None
+
     def test_members_that_deny_the_operator_are_not_a_lost_quorum(self, on) -> None:
         on.denied = "permission denied"
         step = decide(on.observe())

@@ -51,8 +51,9 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/upkeep/authentication.py",
-        "(found is None or bool(found.problem))",
-        "found is not None and bool(found.problem)",
+        "Level.BETWEEN and _shown(seen) is None",
+        "Level.BETWEEN and _shown(seen) is not "
+        'seen.certificate(operator_secret(seen.cluster), "operator")',
         "passwords are sent in plaintext while the operator's Secret is missing",
     ),
     Mutant(

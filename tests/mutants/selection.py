@@ -156,7 +156,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/epochs/in_place_request.py": _IN_PLACE,
-    "membership/members/claim_expansion.py": ("membership/test_claim_expansion.py",),
+    "membership/members/claim_expansion.py": (
+        "membership/test_claim_expansion.py",
+        "cluster/test_reconcile_put_off.py",
+    ),
     "membership/upkeep/space.py": (*_SPACE, "membership/test_certificates.py"),
     "membership/beginning/bootstrap_source.py": (*_BY_NAME, "membership/test_restore_added.py"),
     "membership/epochs/in_place.py": (*_IN_PLACE, "membership/test_rollback.py"),

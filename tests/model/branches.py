@@ -199,6 +199,10 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "awaited.pod_of_a_taken_name": ("pods that lose their labels", f"{_M}roster.py"),
     "replace._surplus": ("pods that a quota refuses", f"{_M}shrink.py"),
     "volume_jobs.name_taken": ("Jobs of others with the names of ours", f"{_M}recovery_plan.py"),
+    "volume_jobs.not_deleted": (
+        "a Job that the API server refuses to delete",
+        "cluster/test_reconcile_put_off.py",
+    ),
     "volume_jobs.to_be_gone": (
         "a Job that is deleted before its work is done",
         f"{_M}recovery_disturbed.py",

@@ -171,18 +171,23 @@ RARE: Final = (
 )
 """Places that only the whole search reaches, and not the part of it in every test run."""
 
-_M: Final = "membership/test_"
+_U: Final = "membership/"
+_M: Final = f"{_U}test_"
+_AFTER: Final = f"{_U}recovery/test_after_the_epoch.py"
 _OTHERS_CLAIMS: Final = ("claims of a deleted cluster", f"{_M}retained.py")
-_BY_HAND: Final = ("a record that was edited by hand", f"{_M}rules.py")
+_BY_HAND: Final = ("a record that was edited by hand", f"{_U}rules/test_never_empty.py")
 _NO_BUDGET: Final = ("a budget that the API server refuses to change", f"{_M}put_off.py")
 
 OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
-    "planner._deleting": ("the cluster itself is never deleted", f"{_M}rules.py"),
+    "planner._deleting": ("the cluster itself is never deleted", f"{_U}rules/test_never_empty.py"),
     "unknown.hold": ("members at other hosts", f"{_M}roster.py"),
     "learner._held_by_alarm": ("a member whose data is not hashed yet", f"{_M}alarms.py"),
     "grow._held_by_budget": _NO_BUDGET,
     "learner._held_by_budget": _NO_BUDGET,
-    "children._to_be_gone": ("a child that is deleted in the foreground", f"{_M}rules.py"),
+    "children._to_be_gone": (
+        "a child that is deleted in the foreground",
+        f"{_U}rules/test_never_empty.py",
+    ),
     "grow._pause": ("what fails for minutes: there is no such time", f"{_M}retries.py"),
     "leftovers._discard": _OTHERS_CLAIMS,
     "leftovers._nothing_to_adopt": _OTHERS_CLAIMS,
@@ -194,11 +199,11 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (
         "pods of others with the names of ours",
-        f"{_M}recovery_plan.py",
+        f"{_U}recovery/test_chain.py",
     ),
     "awaited.pod_of_a_taken_name": ("pods that lose their labels", f"{_M}roster.py"),
     "replace._surplus": ("pods that a quota refuses", f"{_M}shrink.py"),
-    "volume_jobs.name_taken": ("Jobs of others with the names of ours", f"{_M}recovery_plan.py"),
+    "volume_jobs.name_taken": ("Jobs of others with the names of ours", _AFTER),
     "volume_jobs.not_deleted": (
         "a Job that the API server refuses to delete",
         "cluster/test_reconcile_put_off.py",
@@ -209,24 +214,24 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     ),
     "volume_jobs.wait_for_old_claim": (
         "a claim below the survivor's that something keeps",
-        f"{_M}recovery_plan.py",
+        _AFTER,
     ),
     "roll.unobserved_edit": (
         "a StatefulSet controller that is behind an edit",
-        f"{_M}upgrade.py",
+        f"{_U}versions/test_upgrade.py",
     ),
     "roll.next_pod: Wait": ("a refused deletion of a pod that serves since", f"{_M}put_off.py"),
     "upgrade.step_before_joining: Wait": (
         "a StatefulSet controller that is behind an edit",
-        f"{_M}upgrade.py",
+        f"{_U}versions/test_upgrade.py",
     ),
     "roll._in_turn: Wait": (
         "a guard: a vacancy is filled before anyone is restarted",
-        f"{_M}roll.py",
+        f"{_U}rolling/test_order.py",
     ),
     "upgrade._end_another": (
         "versions of three minors, and a downgrade that etcd ends late",
-        f"{_M}upgrade.py",
+        f"{_U}versions/test_upgrade.py",
     ),
     "upgrade._declared": (
         "all records lost but those on claims, of a version that none can run",

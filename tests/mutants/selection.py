@@ -11,12 +11,13 @@ UNIT: Final = Path(__file__).parents[1] / "unit"
 # Quick and sensitive tests first: the run of a mutant ends with the third failure.
 TESTS: Final = (
     "membership/test_birth.py",
-    "membership/test_rules.py",
+    "membership/rules/test_*.py",
     "membership/test_retained.py",
     "records/test_read_back.py",
     "test_identity.py",
     "test_versions.py",
     "membership/test_[!w]*.py",
+    "membership/*/test_*.py",
     "manifests/test_*.py",
     "test_naming.py",
     "api/test_[!h]*.py",
@@ -31,9 +32,9 @@ TESTS: Final = (
     "restore/test_*.py",
     "backup/test_*.py",
     "records/test_*.py",
-    "backup_controllers/test_*.py",
+    "backup_controllers/**/test_*.py",
     "cluster/test_*.py",
-    "credentials/test_*.py",
+    "credentials/**/test_*.py",
     "start/test_process.py",
     "kube/test_*.py",
     "queue/test_*.py",
@@ -61,9 +62,9 @@ NOT_ASKED: Final = (
 
 _GROW = "membership/test_grow.py"
 _REPLACE = "membership/test_replace.py"
-_ROLL = "membership/test_roll.py"
+_ROLL = "membership/rolling/test_*.py"
 _SHRINK = "membership/test_shrink.py"
-_UPGRADE = "membership/test_upgrade.py"
+_UPGRADE = "membership/versions/test_*.py"
 _VERSION_FIRST = "membership/test_version_first.py"
 _CONFIRM = "cluster/test_reconcile_confirm.py"
 _MANIFESTS = ("manifests/test_golden.py",)
@@ -73,20 +74,20 @@ _TLS = (
     "membership/test_certificates.py",
     "membership/test_links.py",
     "credentials/test_certificates.py",
-    "credentials/test_tls_passes.py",
+    "credentials/tls_passes/test_*.py",
 )
 
 _SWITCH = ("membership/test_tls_switch.py", "cluster/test_switch_passes.py")
 
 _BACKUPS = (
     "backup/test_decisions.py",
-    "backup_controllers/test_backup.py",
+    "backup_controllers/backup/test_*.py",
     "manifests/test_backup_job.py",
     "backup/test_trial.py",
 )
 _SCHEDULES = (
     "backup/test_schedules.py",
-    "backup_controllers/test_schedule.py",
+    "backup_controllers/schedule/test_*.py",
     "api/test_schedule.py",
     "backup_controllers/test_cron.py",
 )
@@ -95,10 +96,10 @@ _BY_NAME = (
     "cluster/test_restore_by_name_passes.py",
     "backup/test_restore_named.py",
 )
-_IN_PLACE = ("membership/test_inplace_plan.py", "cluster/test_inplace_passes.py")
+_IN_PLACE = ("membership/in_place/test_*.py", "cluster/test_inplace_passes.py")
 _RESTORES = (
     "membership/test_restore_plan.py",
-    "backup_controllers/test_restore.py",
+    "backup_controllers/restore/test_*.py",
     "restore/test_fetch.py",
     "*/test_restore_*.py",
 )
@@ -137,13 +138,16 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/names.py": _BACKUPS,
     "backup/order.py": ("backup/test_large.py",),
     "backup/plan.py": _BACKUPS,
-    "backup/own_endpoints.py": ("backup_controllers/test_backup.py",),
-    "backup/recorded_cluster.py": ("backup/test_recorded.py", "backup_controllers/test_backup.py"),
+    "backup/own_endpoints.py": ("backup_controllers/backup/test_*.py",),
+    "backup/recorded_cluster.py": (
+        "backup/test_recorded.py",
+        "backup_controllers/backup/test_*.py",
+    ),
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
     "backup/schedule_status.py": _SCHEDULES,
-    "backup/status.py": (*_BACKUPS, "backup_controllers/test_restore.py"),
+    "backup/status.py": (*_BACKUPS, "backup_controllers/restore/test_*.py"),
     "backup/trouble.py": _BACKUPS,
     "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
@@ -197,7 +201,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "operator/etcd_operator/backup_controllers/jobs.py": (
         *_BACKUPS,
-        "backup_controllers/test_restore.py",
+        "backup_controllers/restore/test_*.py",
     ),
     "operator/etcd_operator/backup_controllers/being_read.py": _BACKUPS,
     "operator/etcd_operator/backup_controllers/cron.py": _SCHEDULES,
@@ -217,8 +221,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/kube/store.py": ("kube/test_store.py",),
     "operator/etcd_operator/objects/trouble.py": (*_CRASHES, *_BACKUPS),
     "operator/etcd_operator/kube/failed_passes.py": (
-        "backup_controllers/test_backup.py",
-        "backup_controllers/test_restore.py",
+        "backup_controllers/backup/test_*.py",
+        "backup_controllers/restore/test_*.py",
         *_SCHEDULES,
     ),
     "operator/etcd_operator/queue/workqueue.py": ("queue/test_workqueue.py",),
@@ -240,7 +244,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/credentials/passwords.py": _AUTH,
     "operator/etcd_operator/kube/finder.py": ("cluster/test_apply.py",),
     "operator/etcd_operator/cluster/requeue.py": (
-        "credentials/test_tls_passes.py",
+        "credentials/tls_passes/test_*.py",
         "cluster/test_requeue.py",
         "cluster/test_stalled.py",
     ),
@@ -259,7 +263,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "status/conditions.py": (
         "status/test_conditions.py",
         "status/test_unasked.py",
-        "credentials/test_tls_passes.py",
+        "credentials/tls_passes/test_*.py",
         "cluster/test_switch_passes.py",
     ),
     "status/outcome.py": (
@@ -284,13 +288,13 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_blocked.py",
         "membership/test_retained.py",
         "membership/test_birth.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         _REPLACE,
     ),
     "membership/awaited.py": (
         "membership/test_retained.py",
         "membership/test_birth.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         _ROLL,
         _UPGRADE,
         "membership/test_quorum.py",
@@ -299,20 +303,20 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/beginning/attempts.py": (
         "membership/test_beginning.py",
         "membership/test_claim_expansion.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         "membership/test_restore_added.py",
     ),
     "membership/beginning/bootstrap.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/test_birth.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         "membership/test_learner.py",
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         _SHRINK,
         _REPLACE,
         _UPGRADE,
-        "membership/test_inplace_plan.py",
+        "membership/in_place/test_*.py",
         "membership/test_retained.py",
     ),
     "membership/beginning/tickets.py": (
@@ -320,22 +324,22 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/test_birth.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         "membership/test_learner.py",
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         _SHRINK,
         _REPLACE,
         _UPGRADE,
-        "membership/test_inplace_plan.py",
+        "membership/in_place/test_*.py",
         "membership/test_retained.py",
     ),
     "membership/beginning/remembered.py": (
         "membership/test_remembered.py",
         _UPGRADE,
         "membership/test_retained.py",
-        "membership/test_rules.py",
-        "membership/test_recovery_plan.py",
-        "membership/test_inplace_plan.py",
+        "membership/rules/test_*.py",
+        "membership/recovery/test_*.py",
+        "membership/in_place/test_*.py",
     ),
     "membership/members/budget.py": (
         "membership/test_budget.py",
@@ -346,7 +350,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_claim_expansion.py",
         "membership/test_put_off.py",
         "membership/test_budget.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         "membership/test_birth.py",
         "membership/test_certificates.py",
         _SHRINK,
@@ -359,7 +363,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _GROW,
         "membership/test_claim_expansion.py",
         *_SWITCH,
-        "membership/test_inplace_plan.py",
+        "membership/in_place/test_*.py",
     ),
     "membership/members/learner.py": ("membership/test_learner.py", "membership/test_put_off.py"),
     "membership/beginning/ledger.py": ("membership/test_ledger.py",),
@@ -368,8 +372,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/observation.py": (_ROLL,),
     "observed/pods.py": (_ROLL, "membership/test_learner.py", "membership/test_roster.py"),
     "membership/planner.py": (
-        "membership/test_inplace_plan.py",
-        "membership/test_recovery_plan.py",
+        "membership/in_place/test_*.py",
+        "membership/recovery/test_*.py",
         "membership/test_alarms.py",
         "membership/test_authentication.py",
         "membership/test_budget.py",
@@ -377,7 +381,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_learner.py",
         "membership/test_put_off.py",
         "membership/test_roster.py",
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         *_SPACE,
         *_SWITCH,
         "cluster/test_stalled.py",
@@ -392,7 +396,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/epochs/quorum.py": (
         "membership/test_quorum.py",
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         "membership/test_recovery_disturbed.py",
         _SHRINK,
     ),
@@ -400,25 +404,25 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         *_BY_NAME,
         "membership/test_restore_plan.py",
         "records/test_read_back.py",
-        "membership/test_rules.py",
-        "membership/test_recovery_plan.py",
+        "membership/rules/test_*.py",
+        "membership/recovery/test_*.py",
     ),
     "records/bootstrap_json.py": (
         *_BY_NAME,
         "membership/test_restore_plan.py",
         "records/test_read_back.py",
-        "membership/test_rules.py",
-        "membership/test_recovery_plan.py",
+        "membership/rules/test_*.py",
+        "membership/recovery/test_*.py",
     ),
     "records/member.py": (
         *_BY_NAME,
         "membership/test_restore_plan.py",
         "records/test_read_back.py",
-        "membership/test_rules.py",
-        "membership/test_recovery_plan.py",
+        "membership/rules/test_*.py",
+        "membership/recovery/test_*.py",
     ),
     "membership/epochs/recovery.py": (
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         "membership/test_recovery_walk.py",
     ),
     "membership/members/replace.py": (
@@ -428,16 +432,16 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/members/replicas.py": (
         _GROW,
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         _SHRINK,
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         "membership/test_restore_plan.py",
         *_IN_PLACE,
     ),
     "membership/put_off.py": (
         "membership/test_put_off.py",
         _VERSION_FIRST,
-        "membership/test_rules.py",
+        "membership/rules/test_*.py",
         "membership/test_birth.py",
         "membership/test_certificates.py",
         "cluster/test_stalled.py",
@@ -464,7 +468,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/epochs/survivor.py": (
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
-        "membership/test_recovery_plan.py",
+        "membership/recovery/test_*.py",
         "membership/test_recovery_walk.py",
         "membership/test_quorum.py",
     ),
@@ -486,7 +490,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "cluster/test_inplace_passes.py",
     ),
     "operator/etcd_operator/cluster/reconcile.py": (_CONFIRM, "status/test_unasked.py", *_SPACE),
-    "operator/etcd_operator/cluster/report.py": ("credentials/test_tls_passes.py",),
+    "operator/etcd_operator/cluster/report.py": ("credentials/tls_passes/test_*.py",),
     "operator/etcd_operator/cluster/missing_pods.py": ("cluster/test_stalled.py",),
     "jobs/recover.py": ("recover/test_containers.py",),
     "status/serving.py": ("status/test_conditions.py",),

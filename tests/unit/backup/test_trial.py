@@ -18,7 +18,7 @@ from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Failure, Verified
 from etcd_stateful.manifests.backup_job import order
 from etcd_stateful.manifests.trial_job import trial_job
-from unit.backup_controllers.test_backup import LABELS, STORED, World
+from unit.backup_controllers.backup.one_backup import LABELS, STORED, World
 from unit.manifests.test_backup_job import CASES, METADATA
 from unit.manifests.test_golden import text_of
 

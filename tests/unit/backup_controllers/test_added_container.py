@@ -10,7 +10,7 @@ from etcd_operator.objects import jobs
 from etcd_stateful import naming
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Failure, Removed
-from unit.backup_controllers.test_backup import STORED, World
+from unit.backup_controllers.backup.one_backup import STORED, World
 
 PROXY = {"name": "proxy", "state": {"running": {}}}
 FAILURE = Failure("StoreUnreachable", "spec.s3.endpoint: no answer")

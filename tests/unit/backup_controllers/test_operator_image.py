@@ -20,9 +20,9 @@ from etcd_stateful.backup import deletion, outcome, plan, restores
 from etcd_stateful.backup.observed import Job
 from etcd_stateful.backup.steps import DeleteJob as DeleteBackupJob
 from etcd_stateful.membership.steps import CreateJob, DeleteJob, Settled
-from unit.backup_controllers.test_backup import KEY, STORED, World
-from unit.backup_controllers.test_restore import SPEC as RESTORE
-from unit.membership.test_recovery_plan import drive_until, raised
+from unit.backup_controllers.backup.one_backup import KEY, STORED, World
+from unit.backup_controllers.restore.one_restore import SPEC as RESTORE
+from unit.membership.recovery.driving import drive_until, raised
 
 NEW = "operator:2"
 

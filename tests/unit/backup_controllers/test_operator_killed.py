@@ -17,8 +17,8 @@ from etcd_stateful import naming
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Removed
 from unit.backup.test_trial import MADE, PROVEN, VERIFICATION
+from unit.backup_controllers.backup.one_backup import KEY, LABELS, World
 from unit.backup_controllers.mortal import MOST, Death, When, told
-from unit.backup_controllers.test_backup import KEY, LABELS, World
 
 BACKUP, DELETION = "b-backup-g1", "b-backup-delete-g2"
 

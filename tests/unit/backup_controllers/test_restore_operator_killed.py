@@ -15,7 +15,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup.outcome import Described
 from unit.backup_controllers.mortal import MOST, Death, When
-from unit.backup_controllers.test_restore import OLD, SPEC, World
+from unit.backup_controllers.restore.one_restore import OLD, SPEC, World
 
 JOB = "c-backup-d1"
 CLUSTER_ID = "00000000000000ab"

@@ -12,7 +12,7 @@ from etcd_operator.backup_controllers.schedule import Schedules
 from etcd_operator.kube.events import Events
 from etcd_operator.telemetry.metrics import Metrics
 from unit.backup_controllers.mortal import MOST, Death, When, told
-from unit.backup_controllers.test_schedule import World
+from unit.backup_controllers.schedule.one_schedule import World
 
 MINUTES = ("03:00", "03:01", "03:02")
 

@@ -11,7 +11,7 @@ from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.tls import Level, Levels
 from etcd_stateful.manifests.start_settings import levels_in
 from unit.credentials.test_rotation_passes import RollingNodes
-from unit.credentials.test_tls_passes import (
+from unit.credentials.tls_passes.secrets import (
     MANAGED,
     SECRET_NAMES,
     STATIC,

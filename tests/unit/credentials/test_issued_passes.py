@@ -35,7 +35,7 @@ from etcd_stateful.certificates import DAY, as_issued, issued
 from etcd_stateful.membership.steps import TakeCertificate
 from etcd_stateful.membership.tls.rotation import KUBELET_SECONDS
 from unit.credentials.test_rotation_passes import LEAVES, RollingNodes, bundle, leaf, signed
-from unit.credentials.test_tls_passes import MANAGED, STATIC, user_secrets
+from unit.credentials.tls_passes.secrets import MANAGED, STATIC, user_secrets
 
 OVERLAP = 300
 ISSUED = {"issuerRef": {"name": "ca"}, "rotation": {"overlapSeconds": OVERLAP}}

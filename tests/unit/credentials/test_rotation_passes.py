@@ -22,7 +22,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.objects.reading import contents
 from etcd_stateful import naming
-from unit.credentials.test_tls_passes import STATIC, edit, foreign, put_secret, user_secrets
+from unit.credentials.tls_passes.secrets import STATIC, edit, foreign, put_secret, user_secrets
 
 OVERLAP = 300
 ROTATED = {"peer": 2, "client": 2, "overlapSeconds": OVERLAP}

@@ -16,7 +16,7 @@ from etcd_stateful.membership.rolling import rollback
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.versions import parse_version
-from unit.membership.test_upgrade import MIDDLE, NEW, OLD, changing, running, versions
+from unit.membership.versions.running_versions import MIDDLE, NEW, OLD, changing, running, versions
 
 MISSING = "3.7.9"
 

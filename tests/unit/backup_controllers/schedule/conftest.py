@@ -1,0 +1,14 @@
+"""An EtcdBackupSchedule that was just declared."""
+
+from __future__ import annotations
+
+import pytest
+
+from unit.backup_controllers.schedule.one_schedule import World
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.declare()
+    return world

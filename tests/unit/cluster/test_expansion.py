@@ -156,6 +156,18 @@ class TestLoweredSize:
         looks.clock.now += 2
         assert await looks.look("1Gi") == ["", "", ""]
 
+    async def test_a_call_without_an_answer_counted_for_as_long_as_a_refusal(
+        self, looks: Looks
+    ) -> None:
+        looks.kube.failures[TRIAL] = [DOWN for _ in range(3 * UNANSWERED_PASSES)]
+        for _ in range(UNANSWERED_PASSES - 1):
+            with pytest.raises(Unavailable):
+                await looks.look("1Gi")
+        assert await looks.look("1Gi") == [str(DOWN)] * 3
+
+        looks.clock.now += ASK_SECONDS + 1
+        assert await looks.look("1Gi") == ["", "", ""]
+
     async def test_a_size_that_a_human_requested_is_left_alone(self, looks: Looks) -> None:
         for ordinal in range(3):
             looks.kube.put(CLAIMS, bound(ordinal, "8Ti"))

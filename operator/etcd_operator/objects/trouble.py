@@ -13,7 +13,7 @@ from typing import Any, Final
 from etcd_operator.objects import termination_message
 from etcd_operator.timestamps import age_of, seconds, seconds_since
 from etcd_stateful import naming, stored_conditions
-from etcd_stateful.observed.objects import OF_KUBERNETES
+from etcd_stateful.observed.objects import finalizers_of_others
 
 Object = Mapping[str, Any]
 
@@ -120,8 +120,7 @@ def kept_by(metadata: Object) -> str:
     """The finalizers that alone keep an object. The grace period of a pod is none once the kubelet
     has seen its containers stop, or somebody has force-deleted it."""
     ended = metadata.get("deletionGracePeriodSeconds") == 0
-    kept = (one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES)
-    return ", ".join(kept) if ended else ""
+    return finalizers_of_others(metadata) if ended else ""
 
 
 def _crashing(status: Object) -> str:

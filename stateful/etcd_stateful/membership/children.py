@@ -24,7 +24,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.rolling import version_first
 from etcd_stateful.membership.steps import ApplyChild, Wait
 from etcd_stateful.membership.tls import issued
-from etcd_stateful.observed.objects import OF_KUBERNETES, Live
+from etcd_stateful.observed.objects import Live, finalizers_of_others
 
 _OPTIONAL: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -96,7 +96,7 @@ def being_deleted(seen: Observation) -> Wait | None:
 def _to_be_gone(kind: str, live: Live) -> Wait:
     metadata = live["metadata"]
     words = f"{kind} {metadata['name']}, which is being deleted, to be gone; then it is recreated"
-    kept = ", ".join(one for one in metadata.get("finalizers") or () if one not in OF_KUBERNETES)
+    kept = finalizers_of_others(metadata)
     return Wait(f"{words} ({wording.kept_by(kept)})" if kept else words)
 
 

@@ -12,8 +12,13 @@ from etcd_stateful.records.member import MemberRecord
 Live = Mapping[str, Any]
 """An object as the API server stores it."""
 
-OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
+_OF_KUBERNETES: Final = frozenset({"foregroundDeletion", "orphan"})
 """Finalizers that the garbage collector removes by itself."""
+
+
+def finalizers_of_others(metadata: Mapping[str, Any]) -> str:
+    """The finalizers, by name, that do not go by themselves; empty if there are none."""
+    return ", ".join(one for one in metadata.get("finalizers") or () if one not in _OF_KUBERNETES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,10 +191,11 @@ def _storage(sizes: Object | None) -> str:
 def secret(raw: Object) -> Secret:
     """The Secret with the bootstrap record. Its key is only checked and not part of the result."""
     version = raw["metadata"]["resourceVersion"]
-    if start_key(raw) is None:
+    content = contents(raw)
+    if _key_in(content) is None:
         words = f"its data has no {KEY!r} of at least {SHORTEST_KEY} bytes in base64"
         return Secret(version, None, words)
-    text = contents(raw).get(BOOTSTRAP)
+    text = content.get(BOOTSTRAP)
     if text is None:
         return Secret(version, None, f"its data has no {BOOTSTRAP!r} in base64")
     try:
@@ -207,7 +208,11 @@ def secret(raw: Object) -> Secret:
 
 def start_key(raw: Object) -> bytes | None:
     """The key of the start tickets; None if the Secret has no usable one."""
-    key = contents(raw).get(KEY)
+    return _key_in(contents(raw))
+
+
+def _key_in(content: Mapping[str, bytes]) -> bytes | None:
+    key = content.get(KEY)
     return key if key is not None and len(key) >= SHORTEST_KEY else None
 
 

@@ -39,8 +39,7 @@ def pod_of_a_taken_name(seen: Observation) -> Step | None:
 def _that_should_form(seen: Observation) -> list[str]:
     """The pods in which etcd runs, if they are enough for the first quorum, and there is none: that
     is worse than what the other pods lack."""
-    undisturbed = (pod for pod in seen.pods if pod.runs_etcd and not pod.trouble)
-    running = [pod.name for pod in undisturbed if not pod.deleting]
+    running = [pod.name for pod in seen.pods if pod.runs_untroubled and not pod.deleting]
     enough = len(running) >= roster.quorum(recorded(seen).ordinals)
     return running if enough and seen.etcd is None else []
 

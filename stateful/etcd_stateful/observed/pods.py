@@ -123,6 +123,11 @@ class Pod:
         return bool(self.trouble) and not self.tried_again and not self.unready
 
     @property
+    def runs_untroubled(self) -> bool:
+        """Its etcd runs, and did not fail just before."""
+        return self.runs_etcd and not self.trouble
+
+    @property
     def runs_undisturbed(self) -> bool:
         """Its etcd runs, so far as Kubernetes tells; a missing answer may be a moment's."""
         return self.runs_etcd and not self.is_stuck

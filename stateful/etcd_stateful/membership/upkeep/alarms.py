@@ -113,7 +113,7 @@ def unheard(seen: Observation) -> Step | None:
     `undecided`: as no pod is Ready under CORRUPT, nothing else tells that these hold up all
     others."""
     voters = [seat for seat in roster.voters(seen) if not seat.answers]
-    silent = [one for one in voters if one.pod and one.pod.runs_etcd and not one.pod.trouble]
+    silent = [one for one in voters if one.pod and one.pod.runs_untroubled]
     if not seen.is_corrupt or not silent:
         return None
     names, way = wording.in_words(silent), ""

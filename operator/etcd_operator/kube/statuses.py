@@ -33,13 +33,7 @@ class StatusWriter:
     that refuses it, as after an upgrade.
     """
 
-    def __init__(
-        self,
-        kube: Kubernetes,
-        store: Store,
-        events: Events,
-        resource: Resource,
-    ) -> None:
+    def __init__(self, kube: Kubernetes, store: Store, events: Events, resource: Resource) -> None:
         self._kube = kube
         self._store = store
         self._events = events

@@ -46,9 +46,9 @@ def _seems_at_rest(store: Store, key: Key) -> bool:
 def _was_at_rest(body: Json) -> bool:
     """Whether nothing was progressing when its status was written, and its spec is unchanged."""
     status = body.get("status") or {}
-    return stored_conditions.find(status, "Progressing").get("status") == "False" and status.get(
-        "observedGeneration"
-    ) == body["metadata"].get("generation")
+    if stored_conditions.find(status, "Progressing").get("status") != "False":
+        return False  # also one that is no object: it was stored before the CRD had a schema
+    return bool(status.get("observedGeneration") == body["metadata"].get("generation"))
 
 
 def _is_whole(store: Store, key: Key, status: Json) -> bool:

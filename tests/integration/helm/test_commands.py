@@ -13,16 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-PAGES = sorted(
-    {
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        *ROOT.glob("charts/*/README.md"),
-        *ROOT.glob("charts/*/templates/NOTES.txt"),
-        *ROOT.glob("examples/*.yaml"),
-    }
-)
+from unit.documents.test_pages import EXAMPLES, PAGES, ROOT, name_of
+
+PLACES = [*PAGES, *EXAMPLES, *sorted(ROOT.glob("charts/*/templates/NOTES.txt"))]
 WORDS_OF_A_COMMAND = {"rollout": 2, "create": 3}
 """Of those that have commands below them, as `kubectl create secret generic`."""
 END = r" \|\| | && | \| | > |[;&]$| -- "
@@ -65,7 +58,7 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield shlex.split(part, comments=True)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PLACES, ids=name_of)
 def test_commands_have_only_options_that_there_are(page: Path) -> None:
     for words in commands(page):
         name, *rest = words
@@ -78,7 +71,7 @@ def test_commands_have_only_options_that_there_are(page: Path) -> None:
 
 
 def test_the_commands_are_found() -> None:
-    found = [words for page in PAGES for words in commands(page)]
+    found = [words for page in PLACES for words in commands(page)]
 
     assert {words[0] for words in found} == {"kubectl", "helm"}
     assert len(found) > 100

@@ -7,12 +7,7 @@ from typing import Any
 from fakes import FakeClock, FakeKube
 
 from etcd_operator.backup_controllers.backup import Backups
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    JOBS,
-    PODS,
-    Json,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, JOBS, PODS, Json
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 from etcd_operator.telemetry.metrics import Metrics

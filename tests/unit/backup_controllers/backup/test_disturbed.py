@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    JOBS,
-    PODS,
-    Json,
-    Rejected,
-    Unavailable,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, JOBS, PODS, Json, Rejected, Unavailable
 from etcd_stateful.backup import deletion, outcome
 from unit.backup_controllers.backup.one_backup import KEY, STORED, World, made
 from unit.backup_controllers.outages import end_in_a_bug, fail_until_reported

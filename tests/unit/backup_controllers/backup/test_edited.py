@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_RESTORES,
-    JOBS,
-    Json,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, Json
 from etcd_stateful import naming
 from etcd_stateful.backup import deletion, order, outcome
 from unit.backup_controllers.backup.one_backup import KEY, SPEC, STORED, World, made

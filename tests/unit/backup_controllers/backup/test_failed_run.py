@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.kube.api import (
-    JOBS,
-    PODS,
-)
+from etcd_operator.kube.api import JOBS, PODS
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Failure, Progress
 from unit.backup_controllers.backup.one_backup import STORED, World

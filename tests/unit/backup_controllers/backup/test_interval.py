@@ -7,12 +7,7 @@ from dataclasses import replace
 import pytest
 from worlds import body as cluster_body
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_RESTORES,
-    JOBS,
-    SECRETS,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, SECRETS
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place

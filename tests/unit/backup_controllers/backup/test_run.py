@@ -6,12 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    EVENTS,
-    JOBS,
-    Rejected,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, EVENTS, JOBS, Rejected
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Progress
 from etcd_stateful.backup.plan import HOUR

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.kube.api import (
-    CLAIMS,
-    ETCD_BACKUPS,
-    EVENTS,
-    Json,
-)
+from etcd_operator.kube.api import CLAIMS, ETCD_BACKUPS, EVENTS, Json
 from etcd_stateful import naming
 from etcd_stateful.backup.plan import DAY, HOUR
 from unit.backup_controllers.backup.one_backup import World, made

@@ -8,13 +8,7 @@ from typing import Any
 from fakes import FakeClock, FakeKube
 
 from etcd_operator.backup_controllers.restore import Restores
-from etcd_operator.kube.api import (
-    ETCD_CLUSTERS,
-    ETCD_RESTORES,
-    JOBS,
-    PODS,
-    Json,
-)
+from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, PODS, Json
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming

@@ -6,13 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_CLUSTERS,
-    ETCD_RESTORES,
-    JOBS,
-    Json,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, JOBS, Json
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order

@@ -7,14 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_CLUSTERS,
-    ETCD_RESTORES,
-    JOBS,
-    SECRETS,
-    Json,
-    Rejected,
-)
+from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, SECRETS, Json, Rejected
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.records import bootstrap as records

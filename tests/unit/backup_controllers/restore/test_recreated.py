@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from etcd_operator.kube.api import (
-    ETCD_CLUSTERS,
-    ETCD_RESTORES,
-    JOBS,
-    PODS,
-    Rejected,
-)
+from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, PODS, Rejected
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place

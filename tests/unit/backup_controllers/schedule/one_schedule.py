@@ -8,11 +8,7 @@ from typing import Any
 from fakes import FakeClock, FakeKube
 
 from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, Schedules
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_SCHEDULES,
-    Json,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, Json
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 from etcd_operator.telemetry.metrics import Metrics

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_SCHEDULES,
-    REJECTED_SECONDS,
-    Json,
-    Rejected,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, REJECTED_SECONDS, Json, Rejected
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
 from etcd_stateful import naming
 from etcd_stateful.backup.retention import MOST_LEAVING, REFUSED_SECONDS

@@ -7,12 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_SCHEDULES,
-    EVENTS,
-    Unavailable,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, EVENTS, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule

@@ -7,10 +7,7 @@ from datetime import datetime
 import pytest
 
 from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS
-from etcd_operator.kube.api import (
-    ETCD_BACKUPS,
-    ETCD_SCHEDULES,
-)
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES
 from etcd_stateful import naming
 from etcd_stateful.backup.schedule_status import MOST_LISTED
 from unit.backup_controllers.schedule.one_schedule import KEY, World

@@ -6,10 +6,7 @@ import base64
 from dataclasses import replace
 
 from etcd_operator.credentials import signing
-from etcd_operator.kube.api import (
-    ETCD_CLUSTERS,
-    SECRETS,
-)
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 from etcd_operator.objects.reading import contents
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import managed

@@ -12,13 +12,7 @@ from fakes import PLAINTEXT
 from reconcile_bench import KEY
 
 from etcd_operator.credentials import issuing, signing
-from etcd_operator.kube.api import (
-    ETCD_CLUSTERS,
-    SECRETS,
-    STATEFUL_SETS,
-    Conflict,
-    Unavailable,
-)
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
 from etcd_operator.timestamps import seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster

@@ -10,11 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from reconcile_bench import KEY
 
 from etcd_operator.credentials import signing
-from etcd_operator.kube.api import (
-    SECRETS,
-    SERVICES,
-    STATEFUL_SETS,
-)
+from etcd_operator.kube.api import SECRETS, SERVICES, STATEFUL_SETS
 from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed

@@ -8,9 +8,7 @@ from inplace_world import InPlaceWorld
 from worlds import UID, body, is_write, labels
 
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    Step,
-)
+from etcd_stateful.membership.steps import Step
 from etcd_stateful.observed.objects import Job
 
 MOST = 600

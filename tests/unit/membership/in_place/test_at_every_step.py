@@ -14,14 +14,7 @@ from worlds import claim_gone, drive, is_write
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    CreateJob,
-    DeleteJob,
-    Hold,
-    Settled,
-    Step,
-    Wait,
-)
+from etcd_stateful.membership.steps import CreateJob, DeleteJob, Hold, Settled, Step, Wait
 from etcd_stateful.status.restore_progress import restoring
 from unit.membership.in_place.disturbed_world import (
     MOST,
@@ -31,6 +24,12 @@ from unit.membership.in_place.disturbed_world import (
     is_stop,
     until_job,
 )
+
+
+def until_filled(world: InPlaceWorld) -> None:
+    """Asks for the restore, and continues until just before its first volume is on record."""
+    world.ask()
+    go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +144,7 @@ class TestAtEveryStep:
         world = running(3)
         first = world.record.cluster_id
         world.body["status"] = {"clusterID": identity.to_hex(first)}
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.lose_secret()
 
         step = drive(world, idle=8, limit=MOST)
@@ -165,8 +163,7 @@ class TestAtEveryStep:
         """The other members serve, and it is a claim that may be deleted."""
         world = running(3)
         world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.lose_secret()
         world.restore = None
         world.edit(size=4)
@@ -192,8 +189,7 @@ class TestAtEveryStep:
         """It would begin the same epoch, and its pod would start once there are four members."""
         world = running(3)
         world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.lose_secret()
         world.restore = None
         assert drive(world, idle=8, limit=MOST) == Settled()
@@ -213,8 +209,7 @@ class TestAtEveryStep:
         """A size that waits for the restore was reached at once, as there was no member list. The
         recovery began the epoch of the restore's volume, so that would have served."""
         world = running(3)
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.wipe(0, 1)
         for _ in range(3):
             world.turn()
@@ -253,8 +248,7 @@ class TestAtEveryStep:
     def test_a_restore_that_was_cancelled_deleted_the_job_of_a_recovery(self) -> None:
         """Again and again, as long as something kept the claim of the restore."""
         world = running(3)
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.wipe(0, 1)
         for _ in range(3):
             world.turn()
@@ -281,8 +275,7 @@ class TestAtEveryStep:
         a member's, and its pod served beside the survivor."""
         world = running(3)
         world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.wipe(0, 1)
         for _ in range(3):
             world.turn()
@@ -323,8 +316,7 @@ class TestAtEveryStep:
         """A finalizer kept its claim, and the Secret was lost: nothing but the claim told of it."""
         world = running(3)
         world.body["status"] = {"clusterID": identity.to_hex(world.record.cluster_id)}
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.stuck_claims = {3}
         world.restore = None
         go(world, lambda _: 3 in world.claims and world.claims[3].deleting)
@@ -357,8 +349,7 @@ class TestAtEveryStep:
     def test_another_restore_began_the_epoch_of_a_cancelled_one_with_a_damaged_record(self) -> None:
         """The pod of the claim that it had filled could then run beside the restored cluster."""
         world = running(3)
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.claims[3].annotations |= {naming.EPOCH: "?"}
         world.claims[3].resource_version += 1000
         world.restore = None
@@ -446,8 +437,7 @@ class TestAtEveryStep:
         """The Secret was lost before the takeover, and the human chose the restored data. That etcd
         of the other cluster has to be stopped was said, but not waited for."""
         world = running(3)
-        world.ask()
-        go(world, lambda step: "holds the data of the backup" in getattr(step, "reason", ""))
+        until_filled(world)
         world.lose_secret()
         if not with_stateful_set:
             world.delete_stateful_set()

@@ -15,13 +15,7 @@ from worlds import drive, is_write, labels, until
 
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    CreateJob,
-    DeleteJob,
-    Hold,
-    Settled,
-    Wait,
-)
+from etcd_stateful.membership.steps import CreateJob, DeleteJob, Hold, Settled, Wait
 from etcd_stateful.observed.put_off import PutOff
 from etcd_stateful.status.restore_progress import restoring
 from unit.membership.in_place.disturbed_world import MOST, data_of, go, is_stop, until_job

@@ -14,12 +14,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.membership.epochs import in_place
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    Hold,
-    Settled,
-    Wait,
-    WriteBootstrap,
-)
+from etcd_stateful.membership.steps import Hold, Settled, Wait, WriteBootstrap
 from etcd_stateful.records import takeover
 from etcd_stateful.status.restore_progress import restoring
 from unit.membership.in_place.disturbed_world import MOST, data_of, go, is_stop

@@ -14,12 +14,7 @@ from etcd_stateful import naming
 from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    CreateJob,
-    DeleteClaim,
-    Hold,
-    Settled,
-)
+from etcd_stateful.membership.steps import CreateJob, DeleteClaim, Hold, Settled
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.successor import bump, raised_by

@@ -10,13 +10,7 @@ from worlds import is_write
 
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    ApplyChild,
-    Hold,
-    Step,
-    Wait,
-    WriteBootstrap,
-)
+from etcd_stateful.membership.steps import ApplyChild, Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.records.member import MemberRecord
 
 

@@ -16,13 +16,7 @@ from etcd_stateful import identity, naming
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    CreateJob,
-    CreateSecret,
-    Hold,
-    RecordMember,
-    Settled,
-)
+from etcd_stateful.membership.steps import CreateJob, CreateSecret, Hold, RecordMember, Settled
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import StartAnswer

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from views import (
-    DOWN,
-    TRIED_AGAIN,
-    with_claim,
-    with_pod,
-    without_status,
-)
+from views import DOWN, TRIED_AGAIN, with_claim, with_pod, without_status
 from worlds import World, body, claim_gone, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming

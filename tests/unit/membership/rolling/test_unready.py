@@ -6,15 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from views import (
-    DOWN,
-    TRIED_AGAIN,
-    newest,
-    with_claim,
-    with_members,
-    with_pod,
-    without_status,
-)
+from views import DOWN, TRIED_AGAIN, newest, with_claim, with_members, with_pod, without_status
 from worlds import World, body, drive, formed, labels, until
 
 from etcd_stateful.membership.rolling import roll, version_first

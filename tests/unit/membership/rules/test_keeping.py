@@ -8,29 +8,13 @@ from dataclasses import replace
 
 import pytest
 import world_rules as rules
-from worlds import (
-    OLD,
-    UID,
-    Conflict,
-    World,
-    body,
-    drive,
-    formed,
-    labels,
-)
+from worlds import OLD, UID, Conflict, World, body, drive, formed, labels
 
 from etcd_stateful import naming
 from etcd_stateful.membership import stalled
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    ApplyChild,
-    DeleteClaim,
-    Hold,
-    Settled,
-    Step,
-    Wait,
-)
+from etcd_stateful.membership.steps import ApplyChild, DeleteClaim, Hold, Settled, Step, Wait
 from etcd_stateful.observed.members import EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.records.member import MemberRecord

@@ -5,25 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import (
-    World,
-    body,
-    drive,
-    formed,
-    is_write,
-    labels,
-)
+from worlds import World, body, drive, formed, is_write, labels
 
 from etcd_stateful import naming
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    CreateSecret,
-    Hold,
-    Settled,
-    Step,
-    Wait,
-)
+from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait
 from etcd_stateful.observed.members import EtcdView
 from unit.membership.rules.wide_world import EMPTY_DIR, before, pushes
 

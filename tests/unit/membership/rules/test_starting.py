@@ -11,26 +11,12 @@ from dataclasses import replace
 
 import pytest
 from views import with_pod
-from worlds import (
-    OLD,
-    Data,
-    World,
-    body,
-    drive,
-    formed,
-    is_write,
-    labels,
-)
+from worlds import OLD, Data, World, body, drive, formed, is_write, labels
 
 from etcd_stateful import naming
 from etcd_stateful.membership.beginning import attempts, tickets
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    Hold,
-    PushTicket,
-    Settled,
-    WriteBootstrap,
-)
+from etcd_stateful.membership.steps import Hold, PushTicket, Settled, WriteBootstrap
 from etcd_stateful.observed.members import EtcdView
 from etcd_stateful.records import bootstrap as records
 from unit.membership.rules.wide_world import EMPTY_DIR, before, pushes

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from worlds import (
-    World,
-    until,
-)
+from worlds import World, until
 
-from etcd_stateful.membership.steps import (
-    PushTicket,
-)
+from etcd_stateful.membership.steps import PushTicket
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from worlds import World, formed
 
-from etcd_stateful.membership.steps import (
-    DeletePod,
-)
+from etcd_stateful.membership.steps import DeletePod
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"

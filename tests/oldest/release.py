@@ -1,4 +1,4 @@
-"""The operator's release, with the commands of README.md and docs/operations.md.
+"""The operator's release, with the commands of README.md and docs/operator.md.
 
 Without a node its Deployment has no replicas.
 """

@@ -46,7 +46,7 @@ class Release:
         self._bring("upgrade", *(f"--set={key}={value}" for key, value in changed.items()))
 
     def upgrade_as_documented(self, image: str) -> None:
-        """Upgrades with the command in docs/operations.md."""
+        """Upgrades with the command in docs/operator.md."""
         ways = ("--reset-then-reuse-values", _tag(image), *WAITING, *self._there)
         helm("upgrade", self.operator.release, str(CHART), *ways)
 

@@ -71,7 +71,7 @@ def seen(**changes):
 
 
 def test_every_kind_of_step_has_an_event_or_is_listed_as_having_none():
-    """As docs/operations.md lists them. A step that only leads to one that has an Event has
+    """As docs/status.md lists them. A step that only leads to one that has an Event has
     none."""
     by_what_they_do = {ApplyChild, ChangeAuth, CreateJob, WriteBootstrap}
 

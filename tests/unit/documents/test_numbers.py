@@ -157,7 +157,7 @@ def test_the_memory_to_request_is_the_same_in_both_places() -> None:
     values = " ".join((ROOT / "charts" / "etcd-operator" / "values.yaml").read_text().split())
     values = values.replace("# ", "")
     [told] = re.findall(
-        r"(\S+)Mi \+ (\S+)Mi for each cluster \+ (\S+)Mi for each namespace", page("operations.md")
+        r"(\S+)Mi \+ (\S+)Mi for each cluster \+ (\S+)Mi for each namespace", page("operator.md")
     )
     base, cluster, namespace = told
 
@@ -166,7 +166,7 @@ def test_the_memory_to_request_is_the_same_in_both_places() -> None:
 
 
 def test_the_memory_to_request_for_clusters_is_what_was_measured() -> None:
-    [(base, cluster)] = re.findall(r"(\S+)Mi \+ (\S+)Mi for each cluster", page("operations.md"))
+    [(base, cluster)] = re.findall(r"(\S+)Mi \+ (\S+)Mi for each cluster", page("operator.md"))
     measured = report("bench")["memory"]["resident_mib_by_clusters"]
 
     for clusters, mib in measured.items():

@@ -34,7 +34,8 @@ PAGES = sorted(
     }
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+STATUS = (ROOT / "docs" / "status.md").read_text()
+OPERATOR = (ROOT / "docs" / "operator.md").read_text()
 PARSERS = {
     naming.CLUSTER_KIND: parse_cluster,
     naming.BACKUP_KIND: parse_backup,
@@ -172,7 +173,7 @@ def reasons() -> set[str]:
 
 
 def test_every_reason_of_blocked_is_explained() -> None:
-    table = OPERATIONS.partition("## Reasons for `Blocked`")[2].partition("\n## ")[0]
+    table = STATUS.partition("## Reasons for `Blocked`")[2].partition("\n## ")[0]
     explained = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))
 
     assert len(explained) == len(set(explained))
@@ -188,14 +189,14 @@ def words_in(module: str) -> set[str]:
 
 def test_every_reason_of_a_condition_is_explained() -> None:
     """Only those of Blocked were. Anybody who wrote an alert on the others had to read the code."""
-    section = OPERATIONS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
+    section = STATUS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|([^|]*)\|(.*)\|$", section, re.MULTILINE)
     explained = {one for _, cell in rows for one in re.findall(r"`([A-Z][A-Za-z]+)`", cell)}
     modules = ("status/conditions.py", "status/transitions.py", "status/disruptions.py")
     found = {one for module in modules for one in words_in(module)}
 
-    table = OPERATIONS.partition("| condition | True means")[2].partition("\n\n")[0]
-    types = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    tables = STATUS.partition("## Conditions")[2].partition("\n## ")[0]
+    types = set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE))
     others = {"True", "False", "Unknown"}
 
     assert explained - found == {"InvalidSpec", "UnsupportedVersion"}
@@ -216,7 +217,8 @@ def reasons_of_backups() -> set[str]:
 
 def test_every_reason_of_a_backup_a_schedule_or_a_restore_is_explained() -> None:
     """Those of `Retained` were not, nor that of `LastRun` before the first run."""
-    explained = set(re.findall(r"`([A-Z][A-Za-z]+)`", prose(ROOT / "docs" / "backup.md")))
+    pages = prose(ROOT / "docs" / "backup.md") + prose(ROOT / "docs" / "restore.md")
+    explained = set(re.findall(r"`([A-Z][A-Za-z]+)`", pages))
     found = reasons_of_backups() | words_in("backup/schedule_status.py")
 
     assert {"AlreadyStored", "ClusterChanged", "NoneYet", "TooLate", "Verifying"} <= found
@@ -229,7 +231,7 @@ def test_every_event_of_a_cluster_is_explained() -> None:
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     words = {one for one in texts if isinstance(one, str) and re.fullmatch("[A-Z][A-Za-z]+", one)}
     kinds = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"}
-    section = OPERATIONS.partition("\n## Events\n")[2].partition("\n## ")[0]
+    section = STATUS.partition("\n## Events\n")[2].partition("\n## ")[0]
     cells = "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE))
 
     explained = re.findall(r"`(\w+)`", cells)
@@ -293,7 +295,7 @@ def test_every_metric_of_ours_that_is_spoken_of_is_there() -> None:
 
 def test_every_metric_is_explained_and_nothing_else_is() -> None:
     """Half of what was exported was in no table, and nothing said what to watch."""
-    section = OPERATIONS.partition("## Metrics and logs")[2].partition("\n## ")[0]
+    section = OPERATOR.partition("## Metrics and logs")[2].partition("\n## ")[0]
     cells = re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)
     explained = re.findall(r"`([a-z_*]+)`", "".join(cells))
     exported = families()

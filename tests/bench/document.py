@@ -213,7 +213,7 @@ def _mounted(part: Json) -> list[str]:
         f"{median['gated']:.2f} s, where a bare one took {median['bare']:.2f} s and the operator",
         f"{median['ours']:.2f} s ({run['ratio']:.2f}; {run['worst']['ours']:.2f} s at worst;",
         f"{how['date']}, at {how['commit']}, while the host took {how['stolen_percent']} % of the",
-        "processors' time for others). [Why we do not do it](architecture.md#start-and-tickets).",
+        "processors' time for others). [Why we do not do it](design.md#start-and-tickets).",
         "",
     ]
 

@@ -145,9 +145,28 @@ def architecture() -> Iterator[str]:
     yield text(690, 419, "blue: the operator's image", size=11)
 
 
+def quorum_lost() -> Iterator[str]:
+    """What to do without a quorum, as questions from top to bottom; what is lost is below each."""
+    yield box(280, 16, 260, 46, "no quorum: nobody is served", "delete no claim", fill=CORE)
+    yield arrow(410, 62, 410, 96)
+    yield box(240, 98, 340, 46, "can a majority of the volumes come back?", "with a node, a zone")
+    yield arrow(240, 121, 172, 121, "yes")
+    yield box(20, 98, 150, 46, "bring them back", "nothing is lost", fill=DATA)
+    yield arrow(410, 144, 410, 182)
+    yield text(420, 168, "no, they are lost for good", anchor="start", size=12)
+    yield box(240, 184, 340, 46, "which data is better?", "the operator does not choose")
+    yield arrow(320, 230, 210, 270)
+    yield arrow(500, 230, 610, 270)
+    survivor = ("that of a surviving member: spec.recovery", "lost: what only the others had")
+    yield box(60, 272, 300, 46, *survivor, fill=DATA)
+    backup = ("that of a backup: EtcdRestore in place", "lost: what was written since")
+    yield box(460, 272, 300, 46, *backup, fill=DATA)
+
+
 DRAWINGS: Final = {
     "architecture.svg": lambda: drawing(448, architecture()),
     "objects.svg": lambda: drawing(424, objects()),
+    "quorum-lost.svg": lambda: drawing(334, quorum_lost()),
     "start-ticket.svg": lambda: drawing(520, start_ticket()),
 }
 

@@ -250,9 +250,8 @@ class Network:
         alarms adds an entry to etcd's log, which a silent learner may need."""
         if not rouse and not corruption.is_raised(statuses.values()):
             return corruption.NONE
-        now = self._clock()
         return await corruption.look_into(
-            self._etcd, places[voter], places, statuses, last=last, now=now
+            self._etcd, places[voter], places, statuses, last=last, clock=self._clock
         )
 
     async def _said(self, asked: Awaitable[Reply]) -> Reply | NoAnswer | Refused:

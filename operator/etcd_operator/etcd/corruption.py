@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -18,7 +18,8 @@ from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
 from etcd_stateful.observed.members import Alarm, MemberStatus, is_corrupt
 
 SECONDS_BETWEEN: Final = 30.0
-"""How long hashes of the same members are reused, in passes that only look."""
+"""How long hashes of the same members are reused, in passes that only look. Each may take longer to
+make than this, so the time counts from the answers."""
 
 _ALARM: Final = re.compile(r"(?:memberID:([0-9]{1,20})\s+)?alarm:(NOSPACE|CORRUPT)")
 """If no majority of the members has the same data, etcd names none: the ID is 0, and left out."""
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What was found, when, and for which members."""
+    """What was found, and for which members."""
 
     alarms: tuple[Alarm, ...] = ()
     hashes: Mapping[int, int] = field(default_factory=dict)
@@ -38,6 +39,8 @@ class Suspicion:
     """Member IDs by ordinal."""
 
     at: float = 0.0
+    """When the hashes had come."""
+
     calls: int = 0
 
 
@@ -56,7 +59,7 @@ async def look_into(
     statuses: Mapping[int, MemberStatus],
     *,
     last: Suspicion,
-    now: float,
+    clock: Callable[[], float],
 ) -> Suspicion:
     """Reads the alarms from a voter that has just answered and, if needed, every voter's hash."""
     alarms = await _or_none(etcd.alarms(voter))
@@ -65,11 +68,11 @@ async def look_into(
     if not is_corrupt(alarms):
         return Suspicion(alarms, calls=1)
     of = {n: status.member_id for n, status in statuses.items() if not status.learner}
-    if of == last.of and now - last.at < SECONDS_BETWEEN:
+    if of == last.of and clock() - last.at < SECONDS_BETWEEN:
         return Suspicion(alarms, last.hashes, of, last.at, calls=1)
     common = min(statuses[n].revision for n in of) if of else 0
     hashes = await _hashes(etcd, {n: places[n] for n in of}, common)
-    return Suspicion(alarms, hashes, of, now, calls=1 + len(of))
+    return Suspicion(alarms, hashes, of, clock(), calls=1 + len(of))
 
 
 def _mentioned(statuses: Iterable[MemberStatus]) -> tuple[Alarm, ...]:

@@ -271,7 +271,9 @@ async def _look(etcd, cluster, last=corruption.NONE):
     places = {n: cluster.at(member) for n, member in enumerate(cluster.first)}
     statuses = {n: await etcd.status(at) for n, at in places.items()}
     assert corruption.is_raised(statuses.values())
-    return await corruption.look_into(etcd, places[0], places, statuses, last=last, now=0.0)
+    return await corruption.look_into(
+        etcd, places[0], places, statuses, last=last, clock=lambda: 0.0
+    )
 
 
 LOWER = {"3.6": "3.5", "3.7": "3.6"}

@@ -480,6 +480,25 @@ class TestAlarms:
         assert [call for call in etcd.calls if call.startswith("hash")]
         assert later.suspicion.at > first.suspicion.at
 
+    async def test_members_with_large_databases_hashed_them_all_the_time(
+        self, network, etcd, monkeypatch
+    ):
+        """A hash took longer than it was good for, counted from its request."""
+        etcd.raised = (self.CORRUPT,)
+        answer = etcd.hash_kv
+
+        async def slowly(at, revision):
+            network._clock.now += SECONDS_BETWEEN
+            return await answer(at, revision)
+
+        monkeypatch.setattr(etcd, "hash_kv", slowly)
+        first = await network.ask(observation(), KEY)
+        etcd.calls.clear()
+
+        await network.ask(observation(), KEY, first)
+
+        assert not [call for call in etcd.calls if call.startswith("hash")]
+
     async def test_hashes_of_other_members_are_not_reused(self, network, etcd):
         """A replacement has the same ordinal, and is innocent."""
         etcd.raised = (self.CORRUPT,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
 from etcd_operator.kube.api import (
@@ -15,6 +14,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder, Name
 from etcd_operator.objects import reading
+from etcd_operator.tasks import together
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.observed.objects import Foreign
@@ -59,16 +59,14 @@ async def find_children(finder: Finder, cluster: EtcdCluster, *, policy: bool) -
         policy: whether the cluster should have a network policy.
     """
     of_set, of_headless, of_client, of_secret, of_budget, of_policy = _names(cluster)
-    stateful_set, headless, secret, network_policy = await asyncio.gather(
+    stateful_set, headless, secret, network_policy = await together(
         finder.find(*of_set),
         finder.find(*of_headless),
         finder.find(*of_secret),
         _find_policy(finder, of_policy, policy),
     )
     if secret is not None and _is_latched(secret):
-        client, budget = await asyncio.gather(
-            finder.find(*of_client), finder.find_if_allowed(*of_budget)
-        )
+        client, budget = await together(finder.find(*of_client), finder.find_if_allowed(*of_budget))
     else:
         client, budget = finder.known(*of_client), finder.known(*of_budget)
     return Children(stateful_set, headless, client, secret, budget, network_policy)

@@ -8,7 +8,6 @@ answer of the network is not `fresh`: only writes that do not depend on members 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -38,6 +37,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import jobs, reading
+from etcd_operator.tasks import together
 from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
@@ -216,7 +216,7 @@ class Observer:
         claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         if self._finder.known(ETCD_RESTORES, where, cluster.name) is not None:
             await self._finder.read(ETCD_RESTORES, where, cluster.name)
-        await asyncio.gather(
+        await together(
             self._finder.read_all(PODS, where, cluster.name),
             self._finder.read(STATEFUL_SETS, where, cluster.name),
             self._finder.read(SECRETS, where, naming.start_secret(cluster.name)),

@@ -7,7 +7,6 @@ when a read from the API server does not find its name.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -25,6 +24,7 @@ from etcd_operator.objects.trouble import (
     unstopped,
 )
 from etcd_operator.step_result import Done, Outdated
+from etcd_operator.tasks import together
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import volume_job
@@ -69,7 +69,7 @@ class VolumeJobs:
             return await self._late(base)
         cluster = base.cluster
         where, name = cluster.namespace, survivor.job_name(base)
-        raw, *pods = await asyncio.gather(
+        raw, *pods = await together(
             self._kube.get(JOBS, where, name),
             *(self._kube.get(PODS, where, one) for one in _places(base)),
         )

@@ -16,6 +16,7 @@ from typing import Final
 
 from etcd_operator.etcd.accounts import Accounts, Tried
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
+from etcd_operator.tasks import together
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.membership.upkeep.accounts import AuthView, is_carried_out
@@ -103,10 +104,10 @@ async def _view(
     enabled: bool,
     names: tuple[frozenset[str], frozenset[str]],
 ) -> AuthView:
-    users, roles = await asyncio.gather(accounts.users(at), accounts.roles(at))
+    users, roles = await together(accounts.users(at), accounts.roles(at))
     asked_users, asked_roles = sorted(users & names[0]), sorted(roles & names[1])
-    of_users = await asyncio.gather(*(accounts.roles_of(at, one) for one in asked_users))
-    of_roles = await asyncio.gather(*(accounts.permissions_of(at, one) for one in asked_roles))
+    of_users = await together(*(accounts.roles_of(at, one) for one in asked_users))
+    of_roles = await together(*(accounts.permissions_of(at, one) for one in asked_roles))
     return AuthView(
         enabled,
         dict.fromkeys(users, frozenset()) | dict(zip(asked_users, of_users, strict=True)),

@@ -7,7 +7,6 @@ server. For a settled cluster everything is in the store, and nothing is read.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -22,6 +21,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.store import Store, key_of, version_of
 from etcd_operator.metadata import labels_of
+from etcd_operator.tasks import together
 from etcd_stateful import naming
 
 ABSENT_SECONDS: Final = 10.0
@@ -60,7 +60,7 @@ class Finder:
         self, resource: Resource, namespace: str, names: Iterable[str]
     ) -> list[Json]:
         """Those of these objects that exist, as `find` finds them, all at once."""
-        found = await asyncio.gather(*(self.find(resource, namespace, name) for name in names))
+        found = await together(*(self.find(resource, namespace, name) for name in names))
         return [one for one in found if one is not None]
 
     async def find_if_allowed(self, resource: Resource, namespace: str, name: str) -> Json | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from fakes import FakeClock, FakeKube, cluster_body
 
 from etcd_operator.kube.api import (
@@ -9,6 +12,7 @@ from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     REJECTED_SECONDS,
     Rejected,
+    Unavailable,
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
@@ -74,3 +78,21 @@ async def test_forbidden_names_were_remembered_after_their_clusters_were_gone():
         kube.clock.now += REJECTED_SECONDS
 
     assert len(finder._refused) <= 1
+
+
+async def test_reads_of_a_pass_that_had_failed_went_on_and_kept_others_from_their_turn():
+    kube, finder = begin()
+    kube.failures["get EtcdCluster"] = [Unavailable("no answer")]
+    asked = asyncio.all_tasks()
+    before = kube.get
+
+    async def get(resource, namespace, name):
+        if name == "slow":
+            await asyncio.Event().wait()
+        return await before(resource, namespace, name)
+
+    kube.get = get
+    with pytest.raises(Unavailable):
+        await finder.find_all(ETCD_CLUSTERS, "default", ["slow", "a"])
+
+    assert asyncio.all_tasks() == asked

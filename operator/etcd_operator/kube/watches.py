@@ -17,6 +17,7 @@ is renewed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import threading
@@ -131,8 +132,8 @@ class Watches:
         self._listed = listed
         self._clock = clock
         self._scopes = {scope.path: scope for scope in scopes(namespaces)}
-        self._renewed: dict[str, float] = {}
-        self._refused: dict[str, float] = {}
+        self._renewed: dict[Scope, float] = {}
+        self._refused: dict[Scope, float] = {}
         """When a watch was last refused, as by a Role that allows only to list. kopf goes on
         asking for it, so a restart would not help, and end all others."""
 
@@ -152,14 +153,13 @@ class Watches:
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
         self._thread.start()
 
-    def restart(self, silent: Iterable[str] = ()) -> None:
+    def restart(self, silent: Iterable[Scope] = ()) -> None:
         """Ends kopf, which its thread then starts again. If one of the `silent` watches had not
         begun yet, they get more time."""
-        self._late = any(path not in self._renewed for path in silent)
+        self._late = any(scope not in self._renewed for scope in silent)
         self._asked = self._asked or self._clock()
-        loop, ending = self._loop, self._ending
-        if loop is not None and ending is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(ending.set)
+        if self._loop is not None and self._ending is not None:
+            _call_on(self._loop, self._ending.set)
 
     def stuck(self) -> bool:
         """Whether kopf does not end although it was asked to. Then only a restart of the process
@@ -172,19 +172,19 @@ class Watches:
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, seconds)
 
-    def missing(self) -> list[str]:
+    def missing(self) -> list[Scope]:
         """The watches that have not begun yet."""
-        return [path for path in self._scopes if path not in self._renewed]
+        return [scope for scope in self._scopes.values() if scope not in self._renewed]
 
-    def silent(self) -> list[str]:
+    def silent(self) -> list[Scope]:
         """The watches that should have been renewed by now, but were not."""
         now, never = self._clock(), -SILENT_SECONDS
         if now - self._started < self._patience:
             return []
         return [
-            path
-            for path in self._scopes
-            if now - max(self._renewed.get(path, never), self._refused.get(path, never))
+            scope
+            for scope in self._scopes.values()
+            if now - max(self._renewed.get(scope, never), self._refused.get(scope, never))
             > SILENT_SECONDS
         ]
 
@@ -231,15 +231,16 @@ class Watches:
     async def _until_ended(
         self, operator: Coroutine[Any, Any, None], ending: asyncio.Event
     ) -> None:
-        tasks = [asyncio.create_task(ending.wait()), asyncio.create_task(operator, name="kopf")]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait(tasks, timeout=END_SECONDS)
-        while not tasks[1].done():
+        asked = asyncio.create_task(ending.wait())
+        running = asyncio.create_task(operator, name="kopf")
+        await asyncio.wait([asked, running], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([running], timeout=END_SECONDS)
+        while not running.done():
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
-            await asyncio.wait(tasks, timeout=0.2)
-        tasks[0].cancel()
-        tasks[1].result()
+            await asyncio.wait([running], timeout=0.2)
+        asked.cancel()
+        running.result()
 
     def _registry(
         self, ending: asyncio.Event, sessions: list[aiohttp.ClientSession]
@@ -287,11 +288,11 @@ class Watches:
             if scope is None:
                 return
             if "watch" in params.url.query and (status in (403, 429) or status >= 500):
-                self._refused[scope.path] = self._clock()
+                self._refused[scope] = self._clock()
             elif status != 200:
                 return
             elif "watch" in params.url.query:
-                self._renewed[scope.path] = self._clock()
+                self._renewed[scope] = self._clock()
             elif "continue" not in params.url.query:
                 self._hand_over(self._listed, scope)
 
@@ -299,8 +300,14 @@ class Watches:
         return trace
 
     def _hand_over(self, call: Callable[..., None], *args: Any) -> None:
-        if self._main is not None and not self._main.is_closed():
-            self._main.call_soon_threadsafe(call, *args)
+        if self._main is not None:
+            _call_on(self._main, call, *args)
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: Any) -> None:
+    """Calls this on the loop of the other thread, unless that has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *args)
 
 
 def _in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -31,13 +31,7 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.store import Store, key_of, others, owners_of, version_of
-from etcd_operator.kube.watches import (
-    SELECTORS,
-    Connection,
-    Scope,
-    Watches,
-    scopes,
-)
+from etcd_operator.kube.watches import SELECTORS, Connection, Scope, Watches, scopes
 from etcd_operator.queue.order import by_need
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.health import Health
@@ -91,7 +85,7 @@ class Informer:
         metrics: Metrics,
         health: Health,
         enqueue: Callable[[Resource, Key], None],
-        first_round: Callable[[], Awaitable[None]] | None = None,
+        first_round: Callable[[], Awaitable[None]],
     ) -> None:
         """`first_round` waits until workers have taken up all clusters that were queued at the
         start."""
@@ -104,15 +98,15 @@ class Informer:
         self._seconds = settings.resync_seconds
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
-        self._refused: dict[str, float] = {}
-        """Since when a path may not be read. Often its namespace was deleted together with the
+        self._refused: dict[Scope, float] = {}
+        """Since when a LIST is refused. Often its namespace was deleted together with the
         Role, or it is one of OPTIONAL."""
 
         self._failing: dict[Scope, float] = {}
         """Since when the LIST of a namespace gets an error for an answer."""
 
-        self._left_out: set[str] = set()
-        """The paths that everything else goes on without, because of that."""
+        self._left_out: set[Scope] = set()
+        """What everything else goes on without, because of that."""
 
         self._newest: dict[Scope, int] = {}
         """The highest resourceVersion of a completed LIST."""
@@ -150,7 +144,7 @@ class Informer:
         if not self.synced.is_set():
             return ["not everything has been listed yet"]
         missing = self._watches.missing()
-        return [f"no watch yet: {path}" for path in missing if self._is_awaited(path)]
+        return [f"no watch yet: {one.path}" for one in missing if self._is_awaited(one)]
 
     def on_event(self, resource: Resource, kind: str | None, obj: Json) -> None:
         self._metrics.events.labels(resource.plural, kind or "LISTED").inc()
@@ -216,9 +210,9 @@ class Informer:
             if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
             now = asyncio.get_running_loop().time()
-            if scope.path not in self._refused:
+            if scope not in self._refused:
                 log.warning("not watched until the operator's Role allows listing it: %s", error)
-            since = self._refused.setdefault(scope.path, now)
+            since = self._refused.setdefault(scope, now)
             if scope not in self._newest or now - since >= LEAVE_SECONDS:
                 self._drop(scope, str(error))
             return 0
@@ -234,9 +228,9 @@ class Informer:
             if scope.resource not in listed or now - since[scope] < PASSING_SECONDS:
                 raise error
         for scope, error in failed.items():
-            if scope.path not in self._left_out:
+            if scope not in self._left_out:
                 log.warning("namespace %s is left out until it works: %s", scope.namespace, error)
-            self._left_out.add(scope.path)
+            self._left_out.add(scope)
             if scope not in self._newest:
                 self._store.refuse(scope.resource, scope.namespace, str(error))
 
@@ -262,9 +256,9 @@ class Informer:
         resource, namespace = scope
         newest = self._newest.get(scope, -1)
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
-        self._refused.pop(scope.path, None)
+        self._refused.pop(scope, None)
         self._failing.pop(scope, None)
-        self._left_out.discard(scope.path)
+        self._left_out.discard(scope)
         if listing.version < newest:
             self._went_back(scope, listing.version, newest)
             return 0
@@ -314,10 +308,9 @@ class Informer:
         kopf lists everything once more and copies each object several times. For a fleet this takes
         longer than the first passes over all clusters. Its LIST shows what was missed meanwhile.
         """
-        if self._first_round is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FIRST_ROUND_SECONDS):
-                    await self._first_round()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ROUND_SECONDS):
+                await self._first_round()
 
     async def _until_listed(self) -> None:
         delay = FIRST_RETRY
@@ -364,12 +357,13 @@ class Informer:
             # not help.
             await self._until_listed()
             if silent == self._silent():
-                log.error("watches have gone silent and are restarted: %s", ", ".join(silent))
+                paths = ", ".join(one.path for one in silent)
+                log.error("watches have gone silent and are restarted: %s", paths)
                 self._metrics.watch_restarts.inc()
                 self._watches.restart(silent)
 
-    def _silent(self) -> list[str]:
-        return [path for path in self._watches.silent() if self._is_awaited(path)]
+    def _silent(self) -> list[Scope]:
+        return [one for one in self._watches.silent() if self._is_awaited(one)]
 
-    def _is_awaited(self, path: str) -> bool:
-        return path not in self._refused and path not in self._left_out
+    def _is_awaited(self, scope: Scope) -> bool:
+        return scope not in self._refused and scope not in self._left_out

@@ -25,7 +25,8 @@ from etcd_operator.kube.watches import (
 )
 from unit.kube.listening import listening
 
-PODS_PATH = "/api/v1/pods"
+ALL_PODS = Scope(PODS, None)
+PODS_PATH = ALL_PODS.path
 
 
 def pod(version, name="a-0", **metadata):
@@ -317,23 +318,39 @@ def test_watches_are_stuck_if_a_restart_does_not_happen():
     assert watches.stuck()
 
 
+def test_the_operator_ended_when_kopf_did_just_before_it_was_asked_to():
+    class Closing:
+        """The loop of kopf's thread, closed between a look at it and a call."""
+
+        def is_closed(self):
+            return False
+
+        def call_soon_threadsafe(self, *_):
+            raise RuntimeError("Event loop is closed")
+
+    watches = Watches(None, None, deliver=lambda *_: None, listed=lambda _: None)
+    watches._loop, watches._ending = Closing(), asyncio.Event()
+
+    watches.restart()
+
+
 def test_a_watch_without_a_renewal_is_silent():
     now = [0.0]
     watches = Watches(
         None, None, deliver=lambda *_: None, listed=lambda _: None, clock=lambda: now[0]
     )
-    paths = [scope.path for scope in scopes(None)]
-    assert watches.missing() == paths
+    every = scopes(None)
+    assert watches.missing() == every
     assert watches.silent() == []
     now[0] = START_SECONDS
-    assert watches.silent() == paths
+    assert watches.silent() == every
 
-    watches._renewed = dict.fromkeys(paths, now[0])
+    watches._renewed = dict.fromkeys(every, now[0])
     now[0] += SILENT_SECONDS
-    watches._renewed[PODS_PATH] = now[0]
+    watches._renewed[ALL_PODS] = now[0]
     assert watches.silent() == []
     now[0] += 1
-    assert watches.silent() == [path for path in paths if path != PODS_PATH]
+    assert watches.silent() == [scope for scope in every if scope != ALL_PODS]
     assert watches.missing() == []
 
 
@@ -344,13 +361,13 @@ async def test_a_role_without_watch_had_all_watches_restarted_every_four_minutes
     await until(lambda: not watches.missing())
     api.unwatchable[PODS_PATH] = status
     watches.restart()
-    await until(lambda: watches.missing() == [PODS_PATH], 15)
+    await until(lambda: watches.missing() == [ALL_PODS], 15)
     started = watches._started
     watches._clock = lambda: started + START_SECONDS
     asked = len(api.asked)
     await until(lambda: len(api.asked) > asked + 2)
 
-    assert (watches.silent(), watches.missing()) == ([], [PODS_PATH])
+    assert (watches.silent(), watches.missing()) == ([], [ALL_PODS])
 
     api.unwatchable.clear()
     await until(lambda: not watches.missing())
@@ -365,8 +382,8 @@ def test_watches_of_a_fleet_that_take_long_to_start_get_more_time(monkeypatch):
     watches = Watches(
         None, None, deliver=lambda *_: None, listed=lambda _: None, clock=lambda: now[0]
     )
-    paths = [scope.path for scope in scopes(None)]
-    begun = [paths[:-1]] * 5 + [paths, paths]
+    every = scopes(None)
+    begun = [every[:-1]] * 5 + [every, every]
 
     async def kopf_ends():
         """It ends once it is told to, and only when it is silent."""

@@ -122,7 +122,10 @@ def metrics():
 def make(monkeypatch, kube, keys, metrics):
     monkeypatch.setattr(informer_module, "Watches", Watches)
 
-    def make(first_round=None, **settings):
+    async def at_once():
+        pass
+
+    def make(first_round=at_once, **settings):
         return Informer(
             kube,
             None,
@@ -475,7 +478,7 @@ async def test_a_failed_list_after_one_by_kopf_is_retried(informer, kube):
 async def test_silent_watches_are_restarted_once_the_api_server_answers(informer, kube, metrics):
     async with running(informer):
         await asyncio.sleep(1)
-        informer._watches.quiet = ["/api/v1/pods"]
+        informer._watches.quiet = [Scope(PODS, None)]
         kube.trouble[PODS] = Unavailable("away")
         await asyncio.sleep(100)
         assert informer._watches.restarted == 0
@@ -585,7 +588,7 @@ async def test_a_forbidden_namespace_does_not_block_the_others(make, kube, caplo
     async with running(informer):
         await asyncio.sleep(5)
         assert informer.synced.is_set()
-        refused = [scope.path for scope in informer._scopes if scope.namespace == "gone"]
+        refused = [scope for scope in informer._scopes if scope.namespace == "gone"]
         informer._watches.quiet = refused[:]
         assert informer.not_ready() == []
         before = informer._health.resynced
@@ -678,7 +681,7 @@ async def test_a_namespace_that_cannot_be_listed_for_good_kept_the_others_from_b
         with pytest.raises(Rejected, match="unable to transform key"):
             informer._store.check_listed(PODS, "bad")
         informer._store.check_listed(PODS, "x")
-        informer._watches.quiet = [PODS.path("bad")]
+        informer._watches.quiet = [Scope(PODS, "bad")]
         before = informer._health.resynced
         await asyncio.sleep(1000)
         assert informer._health.resynced > before

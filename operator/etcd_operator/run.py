@@ -105,7 +105,7 @@ class Operator:
         }
         self.informer = Informer(
             client,
-            client,
+            client.transport,
             self.store,
             settings=settings,
             metrics=metrics,

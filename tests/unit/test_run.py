@@ -115,7 +115,7 @@ def parts(monkeypatch):
 
 @contextlib.asynccontextmanager
 async def operating(parts, *, lead=True):
-    operator = run.Operator(None, Settings(), Metrics())
+    operator = run.Operator(Connected(), Settings(), Metrics())
     stop = asyncio.Event()
     task = asyncio.create_task(operator.run(parts.make, stop))
     task.operator, task.stop = operator, stop.set
@@ -432,6 +432,7 @@ def port_of_another():
 class Connected:
     """Stands in for the client; `closed` once it was."""
 
+    transport = None
     closed = False
 
     async def connect(self, **_):

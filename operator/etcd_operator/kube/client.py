@@ -33,7 +33,14 @@ from etcd_operator.kube.api import (
     refusal,
 )
 from etcd_operator.kube.tables import Change
-from etcd_operator.kube.transport import APPLY, JSON, Transport, as_yaml, retry_after
+from etcd_operator.kube.transport import (
+    APPLY,
+    JSON,
+    Transport,
+    as_yaml,
+    load_configuration,
+    retry_after,
+)
 
 PAGE = 500
 MOST_CALLS = 100
@@ -56,7 +63,7 @@ class Client:
         seconds: float = 10.0,
         observe: Observe = lambda *_: None,
     ) -> None:
-        self._transport = Transport(configuration)
+        self.transport = Transport(configuration)
         self._seconds = seconds
         self._observe = observe
         self._turns = asyncio.Semaphore(MOST_CALLS)
@@ -69,20 +76,12 @@ class Client:
         seconds: float = 10.0,
         observe: Observe = lambda *_: None,
     ) -> Self:
-        """Connects by the kubeconfig; without one as `Transport.connect` says. Raises
-        `NotConfigured`."""
-        transport = await Transport.connect(kubeconfig)
-        return cls(transport.configuration, seconds=seconds, observe=observe)
-
-    @property
-    def server(self) -> str:
-        return self._transport.server
-
-    def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
-        return self._transport.session(*traces)
+        """Connects as `load_configuration` says. Raises `NotConfigured`."""
+        configuration = await load_configuration(kubeconfig)
+        return cls(configuration, seconds=seconds, observe=observe)
 
     async def close(self) -> None:
-        await self._transport.close()
+        await self.transport.close()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         try:
@@ -195,7 +194,7 @@ class Client:
         path = resource.path(namespace)
         call, begun = f"watch {path}", False
         try:
-            async with self._transport.stream(
+            async with self.transport.stream(
                 path,
                 tables.watch_from(since),
                 accept=tables.ACCEPT,
@@ -253,7 +252,7 @@ class Client:
         turn = contextlib.nullcontext() if resource == LEASES else self._turns
         try:
             async with asyncio.timeout(self._seconds), turn:
-                status, wait, data = await self._transport.send(
+                status, wait, data = await self.transport.send(
                     _METHODS[verb],
                     path,
                     query=query or {},

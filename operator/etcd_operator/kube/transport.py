@@ -19,7 +19,7 @@ import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, MutableMapping
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -110,23 +110,6 @@ class Transport:
         self._rest = _Rest(configuration)
         self._streams: aiohttp.ClientSession | None = None
 
-    @classmethod
-    async def connect(cls, kubeconfig: str | None = None) -> Self:
-        """Connects by the kubeconfig. Without one, as the pod's service account, whose token is
-        read again every minute; else by the kubeconfig of the environment. Raises `NotConfigured`.
-        """
-        configuration = Configuration()
-        why = "a kubeconfig is given" if kubeconfig else _load_service_account(configuration)
-        if why:
-            try:
-                await _load_kubeconfig(kubeconfig, configuration)
-            except (ConfigException, OSError) as error:
-                raise NotConfigured(f"no service account ({why}), and: {error}") from error
-        # A pod may be told of a proxy for what is outside of the cluster, with the network of
-        # Services in NO_PROXY. Unlike Go, Python does not understand networks there.
-        configuration.client_session_kwargs = {"trust_env": bool(why)}
-        return cls(configuration)
-
     @property
     def server(self) -> str:
         return str(self.configuration.host)
@@ -202,6 +185,22 @@ class Transport:
             raise OSError(str(error)) from error
         if token and token["value"]:
             headers[token["key"]] = token["value"]
+
+
+async def load_configuration(kubeconfig: str | None = None) -> Configuration:
+    """What the kubeconfig says. Without one, of the pod's service account, whose token is read
+    again every minute; else of the kubeconfig of the environment. Raises `NotConfigured`."""
+    configuration = Configuration()
+    why = "a kubeconfig is given" if kubeconfig else _load_service_account(configuration)
+    if why:
+        try:
+            await _load_kubeconfig(kubeconfig, configuration)
+        except (ConfigException, OSError) as error:
+            raise NotConfigured(f"no service account ({why}), and: {error}") from error
+    # A pod may be told of a proxy for what is outside of the cluster, with the network of Services
+    # in NO_PROXY. Unlike Go, Python does not understand networks there.
+    configuration.client_session_kwargs = {"trust_env": bool(why)}
+    return configuration
 
 
 def _load_service_account(configuration: Configuration) -> str:

@@ -48,11 +48,11 @@ class Breakable:
 
     @property
     def server(self) -> str:
-        return self._client.server
+        return self._client.transport.server
 
     def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         self._loop = asyncio.get_running_loop()
-        session = self._client.session(*traces)
+        session = self._client.transport.session(*traces)
         session._middlewares = (*session._middlewares, self._meddle)
         return session
 
@@ -118,8 +118,12 @@ class Informed:
             metrics=self.metrics,
             health=Health(600),
             enqueue=self._enqueue,
+            first_round=self._first_round,
         )
         self._task = asyncio.create_task(self.informer.run())
+
+    async def _first_round(self) -> None:
+        pass
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
         self.keys.append((asyncio.get_running_loop().time(), resource, key))

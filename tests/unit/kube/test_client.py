@@ -445,7 +445,7 @@ async def test_connections_are_reused(client, server):
 
 
 async def test_a_session_of_the_watches_refreshes_the_token_for_each_request(client, server):
-    client._transport.configuration.refresh_api_key_hook = lambda c: c.api_key.update(
+    client.transport.configuration.refresh_api_key_hook = lambda c: c.api_key.update(
         BearerToken=f"bearer {len(server.asked)}"
     )
     async with client.session() as session:
@@ -473,7 +473,7 @@ def pod(server, tmp_path, monkeypatch):
 
 async def connected(server):
     client = await Client.connect(seconds=10)
-    client._transport.configuration.host = server.url  # the server here speaks no TLS
+    client.transport.configuration.host = server.url  # the server here speaks no TLS
     return client
 
 
@@ -494,7 +494,7 @@ async def test_a_proxy_in_the_environment_kept_a_pod_from_the_api_server(server,
 
 async def test_in_a_pod_the_token_is_read_again(server, pod):
     token, client = pod, await connected(server)
-    hook = client._transport.configuration.refresh_api_key_hook
+    hook = client.transport.configuration.refresh_api_key_hook
     loader = hook.__closure__[0].cell_contents
     for content in ("first", "second"):
         token.write_text(content)

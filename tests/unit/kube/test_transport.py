@@ -18,7 +18,7 @@ from harness.authority import Authority
 from kubernetes.aio.client.configuration import Configuration
 
 from etcd_operator.kube import transport
-from etcd_operator.kube.transport import Connector, Transport
+from etcd_operator.kube.transport import Connector, load_configuration
 
 ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 """No chunk follows, as in a watch without events."""
@@ -95,7 +95,4 @@ async def test_a_named_kubeconfig_gave_way_to_the_service_account_of_a_pod(
     monkeypatch.setattr(transport, "load_incluster_config", lambda **_: None)
     monkeypatch.setattr(transport, "_load_kubeconfig", load)
 
-    connected = await Transport.connect("/named")
-    await connected.close()
-
-    assert connected.server == "https://server.of/named"
+    assert (await load_configuration("/named")).host == "https://server.of/named"

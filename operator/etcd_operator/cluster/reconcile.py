@@ -12,17 +12,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeGuard
 
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
 from etcd_operator.cluster.observe import ObservedCluster, Observer
 from etcd_operator.cluster.report import Reporter
-from etcd_operator.cluster.requeue import (
-    WAIT_SECONDS,
-    Memory,
-    requeue_after,
-    why_limited,
-)
+from etcd_operator.cluster.requeue import WAIT_SECONDS, Memory, requeue_after, why_limited
 from etcd_operator.cluster.step_events import event_of
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -40,6 +36,7 @@ from etcd_operator.telemetry.latency import asked_or_now
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.put_off import Postponable, may_wait
 from etcd_stateful.membership.steps import (
@@ -160,7 +157,7 @@ class Reconciler:
         """Reports a spec that is refused. Nothing is changed, and the status still shows the
         members."""
         hold = Hold(refused.reason, str(refused))
-        self._reporter.decision(body, hold, hold.message, always=False)
+        self._reporter.decision(body, hold)
         if memory.step != hold:
             self._reporter.event(body, "Warning", refused.reason, str(refused))
         memory.step = hold
@@ -176,7 +173,7 @@ class Reconciler:
             return memory.next_poll()
         outcome = Outcome(seen.observation, step)
         if not (isinstance(step, Settled) and outcome.put_off):  # then it is not as declared
-            self._reporter.decision(body, step, _in_words(step), always=False)
+            self._reporter.decision(body, step)
             if event := event_of(memory.step, step, seen.observation):
                 self._reporter.event(body, *event)
         if (memory.step, memory.shape) != (step, seen.shape):
@@ -217,10 +214,8 @@ class Reconciler:
     def _is_given_up(self, current: _Pass, step: Write) -> bool:
         """Whether to put off this write, because only it fails: the API server does while a webhook
         is down, and no ticket may arrive in one pod."""
-        if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
-            return False
         key, tries = current.cluster.key, current.memory.retries + 1
-        return (
+        return _can_wait(step, current.seen.observation) and (
             self._failed_passes.is_reported(key)
             or (isinstance(step, PushTicket) and tries >= UNANSWERED_PASSES)
             or self._observer.postponed.knows(key, step)
@@ -230,7 +225,7 @@ class Reconciler:
         """Pauses the passes while the namespace is being deleted. Nothing can be created in it, and
         each object that disappears would start another pass."""
         step = Wait("the namespace to be gone, which is being deleted: nothing is recreated in it")
-        self._reporter.decision(current.body, step, _in_words(step), always=False)
+        self._reporter.decision(current.body, step)
         current.memory.still_until = self._clock() + REJECTED_SECONDS
         return REJECTED_SECONDS
 
@@ -239,8 +234,7 @@ class Reconciler:
 
         The step and the state of the pass that it returns are those of the second observation.
         """
-        metadata = current.body["metadata"]
-        fresh = await self._observer.confirm((metadata["namespace"], metadata["name"]))
+        fresh = await self._observer.confirm(current.cluster.key)
         if fresh is None or fresh.cluster.uid != current.cluster.uid:
             return None
         again = decide(fresh.seen.observation)
@@ -260,13 +254,17 @@ class Reconciler:
             case Uncertain(why=why) if self._is_given_up(current, step):
                 return await self._put_off(current, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
-                body, memory, seen = current.body, current.memory, current.seen.observation
-                memory.step, memory.refusal = step, ""
-                if isinstance(step, Defragment):
-                    self._observer.defrag_backoff.unanswered(current.cluster.key, step.name, seen)
-                self._reporter.decision(body, step, why, always=False)
-                await self._reporter.status(body, Outcome(seen, step))
-                return memory.next_retry()
+                return await self._look_again(current, step, why)
+
+    async def _look_again(self, current: _Pass, step: Write, why: str) -> float:
+        """Ends a pass whose step has not been carried out, or perhaps not."""
+        body, memory, seen = current.body, current.memory, current.seen.observation
+        memory.step, memory.refusal = step, ""
+        if isinstance(step, Defragment):
+            self._observer.defrag_backoff.unanswered(current.cluster.key, step.name, seen)
+        self._reporter.decision(body, step, why)
+        await self._reporter.status(body, Outcome(seen, step))
+        return memory.next_retry()
 
     async def _done(self, current: _Pass, step: Write, done: Done) -> float:
         body, memory, seen = current.body, current.memory, current.seen
@@ -297,7 +295,7 @@ class Reconciler:
         wait = Wait(f"etcd, which declines this for now ({why!r}): {step.reason}", soon=True)
         delay = current.memory.next_try(step)
         current.memory.step, current.memory.refusal = step, ""
-        self._reporter.decision(current.body, wait, _in_words(wait), always=False)
+        self._reporter.decision(current.body, wait)
         await self._reporter.status(current.body, Outcome(current.seen.observation, wait))
         return delay
 
@@ -305,7 +303,7 @@ class Reconciler:
         self, current: _Pass, step: Write, words: str, delay: float, *, undone: bool = False
     ) -> float:
         """Like `_fail`; but a step that others do not depend on is put off, and they go on."""
-        if not (isinstance(step, Postponable) and may_wait(current.seen.observation, step)):
+        if not _can_wait(step, current.seen.observation):
             return await self._fail(current, step, words, delay)
         if self._observer.postponed.begin(current.cluster.key, step, words, delay, undone=undone):
             self._reporter.failure(current.body, words)
@@ -357,14 +355,9 @@ def _meanwhile(_: Rejected) -> str:
     return "Nothing else is done meanwhile"
 
 
-def _in_words(step: Wait | Hold | Settled) -> str:
-    match step:
-        case Wait(reason=words):
-            return f"waiting for {words}"
-        case Hold(message=words):
-            return words
-        case Settled():
-            return "as declared"
+def _can_wait(step: Write, seen: Observation) -> TypeGuard[Postponable]:
+    """Whether others do not depend on the step."""
+    return isinstance(step, Postponable) and may_wait(seen, step)
 
 
 def _enabled_at(current: _Pass, step: Write) -> float:

@@ -133,16 +133,17 @@ class Reporter:
             verb = "was rejected" if rejected else "could not be written"
             log.warning("the status %s: %s", verb, why, extra=_cluster_field(key))
 
-    def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
-        """Logs a decision, unless it is the same as in the last pass and not `always`."""
-        key = key_of(body)
-        line = (type(step).__name__, words)
+    def decision(self, body: Json, step: Step, words: str = "", *, always: bool = False) -> None:
+        """Logs a decision, in the step's own words if there are no others, unless it is the same as
+        in the last pass and not `always`."""
+        key, (reason, own) = key_of(body), _told(step)
+        line = (type(step).__name__, words or own)
         if self._said.get(key) == line and not always:
             return
         self._said[key] = line
         generation = body["metadata"].get("generation")
-        fields = {"step": line[0], "reason": _reason(step), "generation": generation}
-        log.info("%s", words, extra={**_cluster_field(key), **fields})
+        fields = {"step": line[0], "reason": reason, "generation": generation}
+        log.info("%s", line[1], extra={**_cluster_field(key), **fields})
 
     def failure(self, body: Json, words: str) -> None:
         """Logs a failure, unless it is the same as the last one."""
@@ -197,17 +198,18 @@ def _new_plaintext_message(before: Json, status: Json) -> str:
     return str(stored_conditions.find(status, "Plaintext").get("message", ""))
 
 
-def _reason(step: Step) -> str:
-    """The reason in the log: one word as in the conditions, or why a write is done."""
+def _told(step: Step) -> tuple[str, str]:
+    """The reason in the log, which is one word as in the conditions or why a write is done; and
+    what to say of the step."""
     match step:
         case Settled():
-            return "AsDeclared"
-        case Wait():
-            return "Waiting"
-        case Hold(reason=reason):
-            return reason
+            return "AsDeclared", "as declared"
+        case Wait(reason=what):
+            return "Waiting", f"waiting for {what}"
+        case Hold(reason=reason, message=words):
+            return reason, words
         case write:
-            return write.reason
+            return write.reason, write.reason
 
 
 def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:

@@ -277,8 +277,8 @@ class Applier:
     async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> StepResult:
         """Deletes a claim or a pod. A forced deletion frees the pod's name at once, even if its
         node still runs the containers."""
-        where, is_pod = cluster.namespace, isinstance(step, DeletePod)
-        resource = PODS if is_pod else CLAIMS
+        where = cluster.namespace
+        resource, what = (PODS, "pod") if isinstance(step, DeletePod) else (CLAIMS, "claim")
         try:
             await self._kube.delete(
                 resource,
@@ -292,7 +292,7 @@ class Applier:
             return await self._outdated(resource, where, step.name, error)
         # The object may still exist: a claim while a pod uses it, a pod while it stops.
         await self._finder.read(resource, where, step.name)
-        return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
+        return Done(f"deleted {what} {step.name}")
 
     async def _outdated(
         self, resource: Resource, namespace: str, name: str, error: KubeError

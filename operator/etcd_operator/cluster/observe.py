@@ -276,6 +276,7 @@ class Observer:
         # Pods are known by their watch alone, and without one all seem to be gone.
         self._store.check_listed(PODS, cluster.namespace)
         own, foreign = sort_out(cluster, children)
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
         by_name = {one["metadata"]["name"]: one for one in claims}
         read = (reading.claim(cluster.name, one) for one in claims)
         seen = Observation(
@@ -287,9 +288,9 @@ class Observer:
             disruption_budget=own.disruption_budget,
             network_policy=own.network_policy,
             claims=tuple(sorted((one for one in read if one), key=lambda one: one.ordinal)),
-            pods=self._pods(cluster, own.stateful_set, by_name),
-            predecessors=self._predecessors(cluster, own.stateful_set),
-            snapshots=self._snapshots(cluster),
+            pods=self._members(cluster, pods, own.stateful_set, by_name),
+            predecessors=() if own.stateful_set else self._predecessors(cluster, pods),
+            snapshots=tuple(one["metadata"]["name"] for one in pods if jobs.backs_up(one)),
             foreign=foreign,
             created=created(body) or 0.0,
             operator_image=self._operator_image,
@@ -307,17 +308,21 @@ class Observer:
         waited = reading.since_transition(known, "Complete", self._wall_clock()) if known else 0.0
         return restores.replacing(known, waited)
 
-    def _pods(
-        self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]
+    def _members(
+        self,
+        cluster: EtcdCluster,
+        pods: list[Json],
+        stateful_set: Json | None,
+        claims: Mapping[str, Json],
     ) -> tuple[Pod, ...]:
-        now, name = self._wall_clock(), cluster.name
-        known = self._store.of_cluster(PODS, cluster.namespace, name)
-        own = (raw for raw in known if reading.is_own_pod(name, raw, stateful_set))
-        pods = (
+        """The members' pods among those of the cluster, by ordinal."""
+        now = self._wall_clock()
+        own = (raw for raw in pods if reading.is_own_pod(cluster.name, raw, stateful_set))
+        read = (
             reading.pod(cluster, raw, claims.get(naming.claim_of(raw["metadata"]["name"])), now)
             for raw in own
         )
-        found = sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal)
+        found = sorted((pod for pod in read if pod), key=lambda pod: pod.ordinal)
         return self._with_grace(cluster.key, found)
 
     def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
@@ -331,23 +336,14 @@ class Observer:
             for one in pods
         )
 
-    def _snapshots(self, cluster: EtcdCluster) -> tuple[str, ...]:
-        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-        return tuple(one["metadata"]["name"] for one in pods if jobs.backs_up(one))
-
-    def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
+    def _predecessors(self, cluster: EtcdCluster, pods: list[Json]) -> tuple[str, ...]:
         """Members' pods that an earlier StatefulSet of this name left, and that will still stop by
         themselves."""
-        if stateful_set is not None:
-            return ()
         now = self._wall_clock()
-        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
         return tuple(
-            sorted(
-                raw["metadata"]["name"]
-                for raw in pods
-                if reading.is_selected(cluster.name, raw)
-                and not reading.is_own_pod(cluster.name, raw, None)
-                and not reading.is_overdue(raw, now)
-            )
+            raw["metadata"]["name"]
+            for raw in pods
+            if reading.is_selected(cluster.name, raw)
+            and not reading.is_own_pod(cluster.name, raw, None)
+            and not reading.is_overdue(raw, now)
         )

@@ -206,13 +206,15 @@ class Network:
             view = await self._said(self._etcd.member_list(places[ordinal]))
             sweep = replace(sweep, calls=sweep.calls + 1)
             if isinstance(view, EtcdView):
-                rouse = _has_silent_learner(view, places, statuses)
-                found = await self._suspicion(
-                    ordinal, places, _of_listed(view, statuses), last.suspicion, rouse=rouse
-                )
+                voter = places[ordinal]
+                found = await self._suspicion(voter, view, places, statuses, last.suspicion)
                 if recounting.is_due(base, found.alarms):
                     statuses = await recounting.recounted(self._etcd, places, statuses)
-                looked = await self._look(base, places[ordinal], passwords, last.known)
+                looked = None
+                if authentication.is_asked_about(base):
+                    looked = await auth_look.look(
+                        self._accounts, voter, base, passwords, last.known
+                    )
                 return replace(
                     sweep,
                     statuses=statuses,
@@ -226,32 +228,21 @@ class Network:
                 sweep = replace(sweep, denied=sweep.denied or str(view))
         return sweep
 
-    async def _look(
-        self,
-        base: Observation,
-        at: Endpoint,
-        passwords: Mapping[str, str],
-        last: AuthLook | None,
-    ) -> AuthLook | None:
-        if not authentication.is_asked_about(base):
-            return None
-        return await auth_look.look(self._accounts, at, base, passwords, last)
-
     async def _suspicion(
         self,
-        voter: int,
+        voter: Endpoint,
+        view: EtcdView,
         places: Mapping[int, Endpoint],
         statuses: Mapping[int, MemberStatus],
         last: Suspicion,
-        *,
-        rouse: bool,
     ) -> Suspicion:
-        """Looks for corruption if a member reports an alarm, or if `rouse` is set: to ask for
-        alarms adds an entry to etcd's log, which a silent learner may need."""
-        if not rouse and not corruption.is_raised(statuses.values()):
+        """Looks for corruption if a member on the list reports an alarm, or if a learner is silent:
+        to ask for alarms adds an entry to etcd's log, which it may need."""
+        rouse, listed = _has_silent_learner(view, places, statuses), _of_listed(view, statuses)
+        if not rouse and not corruption.is_raised(listed.values()):
             return corruption.NONE
         return await corruption.look_into(
-            self._etcd, places[voter], places, statuses, last=last, clock=self._clock
+            self._etcd, voter, places, listed, last=last, clock=self._clock
         )
 
     async def _said(self, asked: Awaitable[Reply]) -> Reply | NoAnswer | Refused:

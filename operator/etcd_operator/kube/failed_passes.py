@@ -76,7 +76,7 @@ class FailedPasses:
             raise
         except Exception as error:
             with contextlib.suppress(KubeError):
-                await report(REASON, bug_in_words(error))
+                await report(REASON, f"internal error, {type(error).__name__}: {error}")
             raise
         if after != 0:  # If the next pass comes at once, that one tells whether it is over.
             self.over(key)
@@ -99,8 +99,3 @@ class FailedPasses:
 def in_words(error: Unavailable) -> str:
     """What the status says about the error."""
     return f"the API server keeps failing: {error}"
-
-
-def bug_in_words(error: Exception) -> str:
-    """What the status says about any other."""
-    return f"internal error, {type(error).__name__}: {error}"

@@ -81,19 +81,21 @@ class Health:
 def health_app(health: Health) -> web.Application:
     """`/healthz` and `/readyz`: 200, or 503 with one problem on each line."""
 
-    def page(path: str, problems: Callable[[Health], list[str]]) -> None:
-        async def answer(_: web.Request) -> web.Response:
-            found = problems(health)
-            return web.Response(
-                text="\n".join(found or ["ok"]) + "\n", status=503 if found else 200
-            )
+    async def healthz(_: web.Request) -> web.Response:
+        return _verdict(health.problems())
 
-        app.router.add_get(path, answer)
+    async def readyz(_: web.Request) -> web.Response:
+        return _verdict(health.ready())
 
     app = web.Application()
-    page("/healthz", Health.problems)
-    page("/readyz", lambda health: health.ready())
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
     return app
+
+
+def _verdict(problems: list[str]) -> web.Response:
+    text = "\n".join(problems or ["ok"]) + "\n"
+    return web.Response(text=text, status=503 if problems else 200)
 
 
 def metrics_app(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> web.Application:

@@ -109,7 +109,9 @@ class Metrics:
             "etcd_operator_watch_events", "Watch events", ["resource", "type"], registry=registry
         )
         self.watch_restarts = Counter(
-            "etcd_operator_informer_restarts", "Times that kopf was restarted", registry=registry
+            "etcd_operator_informer_restarts",
+            "Times that silent watches were restarted",
+            registry=registry,
         )
         self.resync_time = Gauge(
             "etcd_operator_last_resync_timestamp_seconds",

@@ -78,6 +78,8 @@ class WorkQueue:
         self._running: dict[Key, float] = {}
         self._again: dict[Key, float] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        """Those that passes have asked for. The next pass over the key cancels its timer."""
+
         self._failures: dict[Key, int] = {}
         self._bugs: dict[Key, str] = {}
         """The last error of each failing key whose traceback was logged."""
@@ -97,21 +99,6 @@ class WorkQueue:
         elif key not in self._waiting:
             self._wait(key, _now())
             self._metrics.adds.inc()
-
-    def add_after(self, key: Key, seconds: float) -> None:
-        """Queues a key after a delay. Only the earliest timer of a key is kept, and a pass that
-        begins before it cancels it."""
-        if seconds <= 0:
-            self.add(key)
-            return
-        due = _now() + seconds
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= due:
-                return
-            timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_at(due, self._on_timer, key)
 
     def stop(self) -> None:
         """Stops new passes. `run` returns when those in progress have ended."""
@@ -207,9 +194,12 @@ class WorkQueue:
             return
         if since is not None and not failed:
             self._wait(key, since)
+        elif after is not None and after <= 0:
+            self.add(key)
         elif after is not None:
             # A failing pass may cause events of its own, which must not cancel its back-off.
-            self.add_after(key, after)
+            loop = asyncio.get_running_loop()
+            self._timers[key] = loop.call_later(after, self._on_timer, key)
 
     def _delay_after(self, key: Key, error: Exception) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -32,8 +32,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, FailedPasses, in_words
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
-from etcd_operator.telemetry.latency import asked_or_now
-from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.telemetry.metrics import Metrics, asked_or_now
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation

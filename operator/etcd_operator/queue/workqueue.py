@@ -19,9 +19,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from etcd_operator.kube.api import Key, KubeError, Unavailable
-from etcd_operator.telemetry.latency import asked_at
 from etcd_operator.telemetry.logs import about
-from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.telemetry.metrics import Metrics, asked_at
 
 log = logging.getLogger(__name__)
 

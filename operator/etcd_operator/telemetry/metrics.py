@@ -7,7 +7,9 @@ can run in one test process.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,7 +22,17 @@ from prometheus_client import (
 
 from etcd_operator.kube.api import Key, Resource
 
+asked_at: ContextVar[float | None] = ContextVar("asked_at", default=None)
+"""When the current pass was asked for, in the event loop's time: the work queue sets it, and the
+operator's own delay is measured from there to a step's write. All else is up to the platform."""
+
 FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+def asked_or_now() -> float:
+    """When the current pass was asked for; without a queue, now."""
+    asked = asked_at.get()
+    return asyncio.get_running_loop().time() if asked is None else asked
 
 
 class QueueMetrics:

@@ -19,7 +19,7 @@ from etcd_operator.kube.api import (
     STATEFUL_SETS,
 )
 from etcd_operator.objects.reading import secret as read_secret
-from etcd_operator.telemetry.latency import asked_at
+from etcd_operator.telemetry.metrics import asked_at
 
 
 @pytest.fixture

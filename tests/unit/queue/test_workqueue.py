@@ -9,8 +9,7 @@ from shell_clock import jumping
 
 from etcd_operator.kube.api import Rejected, Unavailable
 from etcd_operator.queue.workqueue import LAST_DELAY, LONGEST_PATIENCE, WorkQueue
-from etcd_operator.telemetry.latency import asked_at
-from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.telemetry.metrics import Metrics, asked_at
 
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 

@@ -130,8 +130,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/credentials/provided.py",
-        "        return last.mark == mark\n",
-        "        return True\n",
+        "last.mark == mark if mark",
+        "True if mark",
         "a Secret of a user is read once and never again",
     ),
     Mutant(

@@ -152,10 +152,10 @@ class Reporter:
             self._said[key] = ("failure", words)
             log.warning("%s", words, extra=_cluster_field(key))
 
-    def event(self, body: Json, kind: Severity, reason: str, message: str) -> None:
+    def event(self, body: Json, severity: Severity, reason: str, message: str) -> None:
         if len(self._posting) < MOST_EVENTS:
             about = ETCD_CLUSTERS.named(body)
-            task = asyncio.create_task(self._events.emit(about, kind, reason, message))
+            task = asyncio.create_task(self._events.emit(about, severity, reason, message))
             self._posting.add(task)
             task.add_done_callback(self._posting.discard)
 

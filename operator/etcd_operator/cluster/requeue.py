@@ -70,10 +70,12 @@ class Memory:
     @property
     def quiet(self) -> bool:
         match self.step:
+            case Settled():
+                return not self.doubted
             case Hold(reason=reason, soon=soon):
-                return not (soon or reason == rollback.FAILS or self.doubted)
+                return not (self.doubted or soon or reason == rollback.FAILS)
             case _:
-                return isinstance(self.step, Settled) and not self.doubted
+                return False
 
     def doubts(self, step: Wait | Hold | Settled) -> bool:
         """Whether to repeat the pass before the wait is reported. A busy operator misses an answer

@@ -43,7 +43,7 @@ from etcd_stateful.observed.objects import Live
 from etcd_stateful.records.bootstrap import Bootstrap
 
 StepEvent = tuple[Severity, str, str]
-"""Kind, reason and message of an Event."""
+"""Severity, reason and message of an Event."""
 
 _REASONS: Final[Mapping[type[Write], str]] = {
     PushTicket: "TicketGiven",

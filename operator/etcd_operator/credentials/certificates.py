@@ -132,7 +132,7 @@ class CertificateLook:
         for need, problem in self._untrusted(cluster, theirs, good, now):
             found[need] = replace(found[need], problem=problem)
             del good[need.role]
-        self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
+        self._secrets.read_soon(cluster, {need.secret for need in theirs if need.role not in good})
         judged: dict[str, dict[str, Certificate]] = {}
         for need, one in found.items():
             judged.setdefault(need.secret, {})[need.role] = one

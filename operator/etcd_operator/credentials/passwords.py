@@ -85,7 +85,7 @@ class PasswordLook:
                 problems[user.name] = str(error)
         if found != self._found.get(key):
             self._found[key], self._since[key] = found, self._clock()
-        self._secrets.spoil(
+        self._secrets.read_soon(
             cluster, {user.secret.name for user in auth.users if user.name in problems}
         )
         return replace(base, passwords={**dict.fromkeys(found, ""), **problems})

@@ -15,19 +15,20 @@ from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.name_changes import Mark
 from etcd_stateful.api.cluster import EtcdCluster
 
-MENDED_SECONDS: Final = 2.0
-"""How old the copy of a Secret may be while something is wrong with it, if it is not watched."""
-
 GOOD_SECONDS: Final = 30.0
-"""The same while nothing is wrong with it."""
+"""After this time a Secret is read again, if it is not watched."""
+
+MENDED_SECONDS: Final = 2.0
+"""The same while something is wrong with it, as its user may correct that."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    at: float
-    generation: int
     raw: Json | None
+    generation: int
     mark: int | None
+    due: float
+    """When it is read again, if it is not watched."""
 
 
 class ProvidedSecrets:
@@ -54,8 +55,9 @@ class ProvidedSecrets:
     async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
         key = cluster.key
         if last := self._reads.get(key, {}).get(name):
-            mark, now = self._mark(SECRETS, key, name), self._clock()
-            if last.generation == cluster.generation and _is_current(last, mark, now):
+            mark = self._mark(SECRETS, key, name)
+            is_same = last.mark == mark if mark is not None else self._clock() < last.due
+            if is_same and last.generation == cluster.generation:
                 return last.raw
         return await self.read_again(cluster, name)
 
@@ -63,21 +65,14 @@ class ProvidedSecrets:
         """Reads the Secret now, even if its copy is up to date."""
         key = cluster.key
         # Taken before the read: what changes meanwhile gets another mark.
-        now, mark = self._clock(), self._mark(SECRETS, key, name)
+        mark, due = self._mark(SECRETS, key, name), self._clock() + GOOD_SECONDS
         raw = await self._kube.get(SECRETS, cluster.namespace, name)
-        self._reads.setdefault(key, {})[name] = _Read(now, cluster.generation, raw, mark)
+        self._reads.setdefault(key, {})[name] = _Read(raw, cluster.generation, mark, due)
         return raw
 
-    def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
-        """Lets these be read again soon, as their user may correct what is wrong with them."""
-        reads = self._reads.get(cluster.key, {})
-        earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
+    def read_soon(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
+        """Lets these be read again soon, because something is wrong with them."""
+        reads, soon = self._reads.get(cluster.key, {}), self._clock() + MENDED_SECONDS
         for name in bad:
             if name in reads:
-                reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
-
-
-def _is_current(last: _Read, mark: int | None, now: float) -> bool:
-    if mark is not None:
-        return last.mark == mark
-    return now - last.at < GOOD_SECONDS
+                reads[name] = replace(reads[name], due=min(reads[name].due, soon))

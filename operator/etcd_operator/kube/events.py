@@ -27,7 +27,6 @@ LONGEST_NAME = 253 - 17
 """How much of the object's name fits into the name of its Event, beside a dot and a digest of 16
 digits. The name of an EtcdBackup may itself be as long as that of an Event."""
 
-
 Severity = Literal["Normal", "Warning"]
 """The `type` of an Event."""
 
@@ -46,14 +45,14 @@ class Events:
         self._instance = instance
         self._repeats = Repeats(REPEAT_SECONDS, clock)
 
-    async def emit(self, about: Json, kind: Severity, reason: str, message: str) -> None:
+    async def emit(self, about: Json, severity: Severity, reason: str, message: str) -> None:
         """Posts an Event about an object with apiVersion, kind and metadata. Never raises
         KubeError."""
         reference = reference_to(about)
-        name = event_name(reference, kind, reason, message)
+        name = event_name(reference, severity, reason, message)
         if not self._repeats.is_new(name):
             return
-        manifest = self._manifest(name, reference, kind, reason, message[:MAX_MESSAGE])
+        manifest = self._manifest(name, reference, severity, reason, message[:MAX_MESSAGE])
         try:
             await self._post(manifest)
         except KubeError as error:
@@ -78,14 +77,16 @@ class Events:
             }
             await self._kube.merge_patch(EVENTS, metadata["namespace"], metadata["name"], again)
 
-    def _manifest(self, name: str, reference: Json, kind: str, reason: str, message: str) -> Json:
+    def _manifest(
+        self, name: str, reference: Json, severity: str, reason: str, message: str
+    ) -> Json:
         now = rfc3339(time.time())
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": reference["namespace"]},
             "involvedObject": reference,
-            "type": kind,
+            "type": severity,
             "reason": reason,
             "message": message,
             "count": 1,
@@ -110,9 +111,9 @@ def reference_to(about: Json) -> Json:
     }
 
 
-def event_name(reference: Json, kind: str, reason: str, message: str) -> str:
+def event_name(reference: Json, severity: str, reason: str, message: str) -> str:
     """The name of an Event. The same Event has the same name, so that a restarted operator raises
     its count instead of posting it twice."""
-    news = "\0".join((reference["uid"], kind, reason, message))
+    news = "\0".join((reference["uid"], severity, reason, message))
     digest = hashlib.sha256(news.encode()).hexdigest()[:16]
     return f"{reference['name'][:LONGEST_NAME].rstrip('-.')}.{digest}"

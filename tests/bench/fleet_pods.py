@@ -74,8 +74,9 @@ class Kubelet:
                 group.create_task(self.tell(CLAIMS, event["object"], {"phase": "Bound"}))
 
     async def _watch(self, resource: Resource) -> AsyncIterator[Json]:
-        url = f"{self._client.server}{resource.path()}?watch=1&allowWatchBookmarks=false"
-        async with self._client.session() as session, session.get(url, timeout=None) as response:
+        transport = self._client.transport
+        url = f"{transport.server}{resource.path()}?watch=1&allowWatchBookmarks=false"
+        async with transport.session() as session, session.get(url, timeout=None) as response:
             async for line in response.content:
                 yield json.loads(line)
 

@@ -38,7 +38,8 @@ def of_job(pods: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> list[Ma
 
 def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The pod that was created last; None if there is none."""
-    return max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+    by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    return by_age[-1] if by_age else None
 
 
 def message(pod: Mapping[str, Any], container: str) -> str:

@@ -448,10 +448,10 @@ async def test_a_session_of_the_watches_refreshes_the_token_for_each_request(cli
     client.transport.configuration.refresh_api_key_hook = lambda c: c.api_key.update(
         BearerToken=f"bearer {len(server.asked)}"
     )
-    async with client.session() as session:
+    async with client.transport.session() as session:
         for _ in range(2):
             server.will()
-            async with session.get(f"{client.server}/api/v1/pods") as response:
+            async with session.get(f"{client.transport.server}/api/v1/pods") as response:
                 assert response.status == 200
 
     tokens = [request.headers["Authorization"] for request, _ in server.asked]
@@ -487,7 +487,10 @@ async def test_a_proxy_in_the_environment_kept_a_pod_from_the_api_server(server,
         server.will()
 
     await client.get(PODS, "ns", "a")
-    async with client.session() as session, session.get(f"{server.url}/api/v1/pods") as response:
+    async with (
+        client.transport.session() as session,
+        session.get(f"{server.url}/api/v1/pods") as response,
+    ):
         assert response.status == 200
     await client.close()
 

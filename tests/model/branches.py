@@ -176,6 +176,7 @@ _M: Final = f"{_U}test_"
 _AFTER: Final = f"{_U}recovery/test_after_the_epoch.py"
 _OTHERS_CLAIMS: Final = ("claims of a deleted cluster", f"{_M}retained.py")
 _BY_HAND: Final = ("a record that was edited by hand", f"{_U}rules/test_never_empty.py")
+_PUT_BACK: Final = ("a Secret that was put back from an old copy", f"{_M}put_back.py")
 _NO_BUDGET: Final = ("a budget that the API server refuses to change", f"{_M}put_off.py")
 
 OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
@@ -196,6 +197,8 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
+    "bootstrap.latch_again": _PUT_BACK,
+    "recovery.correct_record": _PUT_BACK,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (
         "pods of others with the names of ours",

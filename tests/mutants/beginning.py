@@ -107,8 +107,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ATTEMPTS,
-        "return bool(run and pod.volume_is_empty and pod.answer and pod.answer.challenge != run)",
-        "return bool(run and pod.volume_is_empty)",
+        "return roster.is_ledger_older(seen) if run is None else pod.answer.challenge != run",
+        "return run is not None",
         "a run that may still have its ticket counts as one that has spent it",
     ),
     Mutant(

@@ -291,8 +291,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        " and survivor.is_ours(seen, claim)",
-        "",
+        "return bool(record and survivor.is_ours(seen, claim) and",
+        "return bool(record and",
         "another cluster's claim is deleted (I6)",
     ),
     Mutant(

@@ -278,6 +278,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.claims_of_another_cluster,
     bootstrap.secret,
     bootstrap.two_clusters,
+    bootstrap.latch_again,
     attempts.rewrite_record,
     # Pods of a deleted StatefulSet, and a record that contradicts the live one, before anything is
     # rendered from the record.
@@ -285,6 +286,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     tls_switch.correct_record,
     tls_switch.take_back,
     upgrade.correct_record,
+    recovery.correct_record,
     # Secrets that pods mount, before the pods.
     _Edits(rotation.advance),
     _asked_of_issuer,

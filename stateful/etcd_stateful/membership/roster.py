@@ -279,17 +279,28 @@ def had_ticket(seen: Observation, seat: Seat) -> bool:
 def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None) -> bool:
     """Whether it is certain that this member never got a ticket.
 
-    For first members the ledger is complete (and a name proves nothing: etcd lists them by name
-    from the beginning). A record rebuilt after the Secret was lost does not know older tickets. So
-    for any other member, a name means that it has started once, and a claim that records it means
-    that it got its ticket.
+    For first members the ledger is complete, unless it is older (and a name proves nothing: etcd
+    lists them by name from the beginning). A record rebuilt after the Secret was lost does not know
+    older tickets. So for any other member, a name means that it has started once, and a claim that
+    records it means that it got its ticket.
     """
     record = recorded(seen)
     if record.challenge(member.member_id) is not None:
         return False
     if any(first.member_id == member.member_id for first in record.members):
-        return True
+        return not is_ledger_older(seen)
     return not member.name and not (held and held.member_id == member.member_id)
+
+
+def is_ledger_older(seen: Observation) -> bool:
+    """Whether a first member has had a ticket that is not in the ledger: the Secret was put back
+    from before. Then any of them may have had one."""
+    record = recorded(seen)
+    held = [claim.record for claim in seen.claims] + [pod.record for pod in seen.pods]
+    had = {one.member_id for one in held if one} | {pod.ran_as for pod in seen.pods}
+    had |= {status.member_id for status in seen.statuses.values()}
+    first = {one.member_id for one in record.members}
+    return any(record.challenge(member) is None for member in had & first)
 
 
 def lacks_pod(seen: Observation, seat: Seat) -> bool:

@@ -157,9 +157,11 @@ class RecoveryWorld(World):
         asked = world.cluster.recovery
         word = asked is not None and asked.epoch == self.record.epoch
         rule(word or bool(self.record.survivor), "I1", "all stopped without a human's word")
-        # If somebody scales the StatefulSet in the middle, the survivor serves before its turn.
+        # If somebody scales the StatefulSet in the middle, the survivor serves before its turn, or
+        # members of the epoch that has ended do.
         hidden = {one for one, pod in self.pods.items() if pod.hidden}  # nothing stops those
         others = self.serving() - hidden - {naming.ordinal_of("c", self.record.survivor)}
+        others -= {one for one in others if self.epoch_on(one) < self.record.epoch}
         rule(not others, "I1", f"all stopped while {others} serve")
 
     def _write_bootstrap(self, step: Any) -> None:
@@ -167,11 +169,21 @@ class RecoveryWorld(World):
             raise Conflict("there is no Secret")
         new, old = step.record, self.record
         with contextlib.ExitStack() as stack:
-            if new.epoch != old.epoch:
+            if self._is_over(old, new):
+                stack.enter_context(_instead("bootstrap", lambda *_: None))
+            elif new.epoch != old.epoch:
                 stack.enter_context(_instead("bootstrap", self._may_raise))
             elif old.survivor and not new.survivor:
                 stack.enter_context(_instead("bootstrap", self._may_end))
             super()._write_bootstrap(step)
+
+    def _is_over(self, old: Bootstrap, new: Bootstrap) -> bool:
+        """Whether the new record only says what members' volumes show: its recovery is over."""
+        if new != replace(old, epoch=new.epoch, survivor="", members=(), size=old.ordinals):
+            return False
+        listed = [at for at, data in self.volumes() if self.is_listed(data)]
+        named = naming.ordinal_of("c", old.survivor) if new.epoch == old.epoch else None
+        return any(self.epoch_on(at) == new.epoch and at != named for at in listed)
 
     def _may_raise(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
         asked = self.cluster.recovery

@@ -21,7 +21,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import wording
+from etcd_stateful.membership import roster, wording
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.beginning.bootstrap import (
     behind_the_spec,
@@ -91,11 +91,13 @@ def another_attempt(seen: Observation) -> Step | None:
 
 
 def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
-    """Whether `start` waits on an empty volume, and the member's one ticket went to an earlier
-    run."""
+    """Whether `start` waits on an empty volume, and the member's one ticket went to an earlier run,
+    or may have, as the ledger is older."""
     first = recorded(seen).member(pod.name)
-    run = recorded(seen).challenge(first.member_id) if first else None
-    return bool(run and pod.volume_is_empty and pod.answer and pod.answer.challenge != run)
+    if first is None or pod.answer is None or not pod.volume_is_empty:
+        return False
+    run = recorded(seen).challenge(first.member_id)
+    return roster.is_ledger_older(seen) if run is None else pod.answer.challenge != run
 
 
 def recreate_unpullable(seen: Observation) -> Step | None:

@@ -149,7 +149,9 @@ def two_clusters(seen: Observation) -> Step | None:
         return Hold(
             "SplitBrain",
             f"etcd answers with cluster ID {ids}{where}, but the record says "
-            f"{identity.to_hex(record.cluster_id)}. Nothing is touched until they agree",
+            f"{identity.to_hex(record.cluster_id)}. Nothing is touched until they agree: stop the "
+            "pods with the wrong data; or, if the record was put back from an old copy, delete "
+            f"Secret {naming.start_secret(seen.cluster.name)}, and it is rebuilt from the claims",
         )
     return None
 
@@ -161,6 +163,17 @@ def latch(seen: Observation) -> Step | None:
         return None
     reason = "the cluster has formed; clients can connect"
     return WriteBootstrap.of(seen, records.latch(record), reason)
+
+
+def latch_again(seen: Observation) -> Step | None:
+    """The same once more if the status knows it, because the Secret was put back from before. A
+    member without data would get its ticket again, or all of them would form an empty cluster."""
+    record = recorded(seen)
+    if record.latched or seen.last_cluster_id != record.cluster_id:
+        return None
+    formed = records.restored(record, record.size) if record.restoring else records.latch(record)
+    reason = "the cluster has formed before, by its status: its record was put back from before"
+    return WriteBootstrap.of(seen, formed, reason)
 
 
 def is_of_past_epoch(seen: Observation, pod: Pod) -> bool:

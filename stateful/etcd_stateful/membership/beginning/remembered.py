@@ -63,12 +63,10 @@ def answering(seen: Observation) -> set[int]:
     """The cluster IDs that etcd answers with, but for pods that have yet to be stopped.
 
     Such a pod answers with the ID in its own member record. Its member is from before a recovery or
-    a restore, or from an earlier attempt.
+    a restore, or from an earlier attempt. It is not of a later epoch: then the record is older.
     """
     said = {status.cluster_id for status in seen.statuses.values()}
-    strange = {
-        other for at, other in seen.strangers.items() if other != _recorded_cluster_id(seen, at)
-    }
+    strange = {other for at, other in seen.strangers.items() if not _has_ended(seen, at, other)}
     return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
 
 
@@ -102,9 +100,10 @@ def pods_of_others(seen: Observation, cluster_id: int) -> list[str]:
     return [name for name, record in held if record.cluster_id != cluster_id]
 
 
-def _recorded_cluster_id(seen: Observation, ordinal: int) -> int | None:
-    record = _record(seen, ordinal)
-    return record.cluster_id if record else None
+def _has_ended(seen: Observation, ordinal: int, cluster_id: int) -> bool:
+    held, record = _record(seen, ordinal), seen.bootstrap
+    is_later = bool(held and record and held.epoch > record.epoch)
+    return held is not None and held.cluster_id == cluster_id and not is_later
 
 
 def _record(seen: Observation, ordinal: int) -> MemberRecord | None:

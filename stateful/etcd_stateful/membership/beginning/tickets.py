@@ -79,8 +79,10 @@ def _member_of(seen: Observation, pod: Pod) -> int:
 
 def _had_lost_ticket(seen: Observation, pod: Pod) -> bool:
     """Whether the member may have had a ticket that is missing from the ledger, because the Secret
-    was lost and rebuilt."""
-    member = roster.member_at(seen, pod.ordinal) if is_latched(seen) else None
+    was lost and rebuilt, or put back from before."""
+    if not is_latched(seen):
+        return roster.is_ledger_older(seen)
+    member = roster.member_at(seen, pod.ordinal)
     return bool(member and not roster.never_ticketed(seen, member, _member_record(seen, pod)))
 
 

@@ -69,6 +69,37 @@ def decline(seen: Observation) -> Step | None:
     return WriteBootstrap.of(seen, replace(record, declined=True), words)
 
 
+def correct_record(seen: Observation) -> Step | None:
+    """Corrects a record that was put back from before a recovery, or from during it. Otherwise no
+    member could start on its data again, or all pods would be stopped once more.
+
+    A volume gets a later epoch only by a recovery's Job. Once the recovery is over, members get it
+    with their tickets.
+    """
+    record, proven = recorded(seen), _proven_epochs(seen)
+    epoch = max([record.epoch, *proven.values()])
+    at = [name for name, of in proven.items() if of == epoch]
+    over = epoch > record.epoch or (record.survivor and set(at) - {record.survivor})
+    if not (record.latched and over):
+        return None
+    after = replace(records.recovered(record, record.ordinals), epoch=epoch)
+    words = f"{', '.join(at)} had epoch {epoch} already: the record was put back from before that"
+    return WriteBootstrap.of(seen, after, words, final=True)
+
+
+def _proven_epochs(seen: Observation) -> dict[str, int]:
+    """By pod, the epoch of its volume, where etcd runs on it or `start` has read it, and the claim
+    says the same: anybody may edit the claim."""
+    found: dict[str, int] = {}
+    for pod in seen.pods:
+        claim, of = seen.claim(pod.ordinal), pod.epoch if pod.runs_etcd else None
+        if pod.finding and pod.finding.cluster_uid == seen.cluster.uid:
+            of = pod.finding.epoch
+        if of and claim and claim.own_record and survivor.is_ours(seen, claim):
+            found |= {pod.name: of} if claim.own_record.epoch == of else {}
+    return found
+
+
 def refused(seen: Observation) -> Step | None:
     """Says why the requested recovery is not carried out. Asked without a quorum. One that is
     accepted waits only for certificates, which are named elsewhere."""

@@ -50,8 +50,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        "if pod.name not in {*asked.fenced, *heard}]",
-        "if pod.name not in {*asked.fenced, *heard} and not seen.statuses]",
+        "if one not in {*asked.fenced, *heard}]",
+        "if one not in {*asked.fenced, *heard} and not seen.statuses]",
         "one member without a leader speaks for those that serve out of the operator's reach",
     ),
     Mutant(

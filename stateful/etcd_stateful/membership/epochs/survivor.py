@@ -117,15 +117,18 @@ def _leader(seen: Observation, ordinal: int) -> int:
 def unheard(seen: Observation, asked: Recovery) -> list[str]:
     """Pods that may serve as a quorum, out of the operator's reach and although none is Ready.
 
-    Under CORRUPT no pod is Ready, nor is one whose node Kubernetes does not reach. A member that
-    answers without a leader speaks for itself alone: the others may go on without it. Once the
+    Under CORRUPT no pod is Ready, nor is one whose node Kubernetes does not reach. Nor is it known
+    of a pod that is not the StatefulSet's any more, as somebody has changed its labels. A member
+    that answers without a leader speaks for itself alone: the others may go on without it. Once the
     pods are to stop, their silence says nothing any more.
     """
     if seen.stateful_set is not None and seen.replicas == 0:
         return []
-    pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]
-    heard = {naming.pod(seen.cluster.name, one) for one in (*seen.statuses, *seen.strangers)}
-    names = [pod.name for pod in pods if pod.name not in {*asked.fenced, *heard}]
+    name = seen.cluster.name
+    pods = [pod.name for pod in seen.pods if pod.runs_etcd and not pod.crashing]
+    pods += [one for one in seen.occupants if naming.ordinal_of(name, one) is not None]
+    heard = {naming.pod(name, one) for one in (*seen.statuses, *seen.strangers)}
+    names = [one for one in pods if one not in {*asked.fenced, *heard}]
     return names if len(names) >= _least_quorum(seen) else []
 
 

@@ -199,6 +199,22 @@ class TestWhatIsRefused:
         assert not survivor.halted(seen)
         assert ("delete its pod" in said.reason) is (how == "led")
 
+    def test_a_quorum_was_stopped_as_somebody_had_changed_the_labels_of_one_of_its_pods(
+        self,
+    ) -> None:
+        """Under CORRUPT no pod is Ready, and the operator reached none of them."""
+        world = formed()
+        world.stuck = {1}
+        world.restart_pod(1)
+        drive(world, idle=2)
+        world.pods[0].hidden = True
+        world.cut_off = True
+        world.ask(1)
+        seen = with_pod(world.observe(), 2, ready=False)
+
+        wait(decide(seen), "enough of c-2, c-0 to answer: etcd runs there")
+        assert not survivor.halted(seen)
+
     def test_a_survivor_whose_disk_had_hung_was_waited_for_without_a_way_out(self) -> None:
         """It goes on naming the leader that it had (seen on 3.5.35 and 3.7.3), and what answers is
         not accepted as fenced."""

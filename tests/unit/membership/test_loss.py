@@ -280,3 +280,14 @@ class TestAnotherMembersData:
 
         assert lost(edited) == ""
         assert lost(without_status(edited, 1)) == "pod c-1 runs on the data of another member"
+
+    def test_a_silent_member_was_removed_as_somebody_had_edited_the_record_on_its_claim(
+        self, seen: Observation
+    ) -> None:
+        """Although `start` had read its log, and named it."""
+        record = replace(seen.claim(1).record, member_id=9)
+        silent = without_status(with_claim(seen, 1, record=record), 1)
+        member = seat(seen, 1).member.member_id
+
+        assert lost(with_pod(silent, 1, ran_as=member)) == ""
+        assert lost(with_pod(silent, 1, ran_as=8)) == "pod c-1 runs on the data of another member"

@@ -51,13 +51,14 @@ def _no_claim(seat: Seat) -> str:
 
 def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
     """Why the pod does not run on its own member's data; empty if it does. A volume that was away
-    may come back with a removed member's data, after that member was replaced."""
+    may come back with a removed member's data, after that member was replaced. `start` knows the
+    log; without its word, the claim tells."""
     pod, held = seat.pod, seat.record
     if pod is None or not pod.runs_etcd or seat.answers:
         return ""
     unused = never_ticketed(seen, member, held)
-    other = {held.member_id if held else 0, pod.ran_as} - {0, member.member_id}
-    if unused or other:
+    runs = pod.ran_as or (held.member_id if held else 0)
+    if unused or runs not in (0, member.member_id):
         return f"pod {seat.name} runs on the data of another member"
     return ""
 

@@ -154,8 +154,7 @@ class InPlaceWorld(RestoreWorld):
 
     def _is_filled(self) -> bool:
         taking = self.record.successor
-        claim = self.claims.get(taking.ordinal) if taking else None
-        return bool(taking and claim and claim.data and claim.data.cluster_id == taking.cluster_id)
+        return bool(taking and taking.ordinal in self.claims and taking.cluster_id in self.filled)
 
     def _write_bootstrap(self, step: Any) -> None:
         if self.secret is None or self.record.restoring:

@@ -237,7 +237,6 @@ class World:
         refuse(etcd is None or self.cut_off, "nobody answers")
         assert etcd is not None
         etcd.elect(self.alive())
-        etcd.agree(self.alive())
         there = {f"10.0.0.{ordinal}": data for ordinal, data in self.running()}.get(asked.address)
         refuse(there is None or there.member_id != asked.member_id, "another member is there")
         refuse(self.record.cluster_id != asked.cluster_id, "another cluster")
@@ -278,9 +277,10 @@ class World:
         owner = manifest["metadata"]["ownerReferences"][0]
         rule(owner["uid"] == self.cluster.uid, "I10", "a child without its owner")
         taken = {(one.kind, one.name) for one in self.foreign}
-        rule((step.kind, step.name) not in taken, "I10", f"{step.name} is another owner's")
         live = self.objects.get((step.kind, step.name))
         of = manifest["metadata"].pop("resourceVersion", None)
+        refuse(of is not None and (step.kind, step.name) in taken, "another UID")
+        rule((step.kind, step.name) not in taken, "I10", f"{step.name} is another owner's")
         if of != (live["metadata"]["resourceVersion"] if live else None):
             raise Conflict("another resourceVersion, or there is one by now")
         if step.kind == "StatefulSet":

@@ -188,7 +188,7 @@ def disarming(world: World, etcd: Etcd, alarm: Alarm) -> None:
 
 
 def _is_away(pod: PodState) -> bool:
-    return pod.crashing or pod.deleting
+    return pod.crashing or pod.deleting or pod.hidden
 
 
 def defragmentation(world: World, etcd: Etcd, member: int) -> None:

@@ -48,7 +48,7 @@ class SwitchWorld(CertificateWorld):
         live = self.objects.get(("StatefulSet", "c"))
         if live is None or not self.etcd or not self.record.latched:
             return
-        if not any(self.data(ordinal) for ordinal in self.urls):
+        if not any(self.is_listed(data) for _, data in self.volumes()):
             return  # no member is left to be found
         template = live["spec"]["template"]["spec"]
         following = levels_in(template)

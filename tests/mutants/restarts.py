@@ -589,8 +589,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "or record.before or record.untried or",
-        "or record.untried or",
+        "if before and minor_of(run) in (minor_of(before), minor_of(now)):",
+        "if before and minor_of(run) == minor_of(now):",
         "a change of the version is taken back before the first pod is restarted",
     ),
     Mutant(

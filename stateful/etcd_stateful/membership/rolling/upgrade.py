@@ -119,14 +119,16 @@ def _none_can_run(seen: Observation) -> bool:
 
 def correct_record(seen: Observation) -> Step | None:
     """Corrects the version on record, if all pods were created for another one and all members run
-    that, although the record says that no change is under way.
+    that, although the record says that no change is under way, or one between other minors.
 
     The Secret was restored from a backup then. If the operator followed its record, it would change
     the version although the spec does not ask for it, and without any of the checks.
     """
     record, now = recorded(seen), running_version(seen)
-    run = _run_by_all(seen)
-    if not record.latched or record.before or record.untried or run in (None, now):
+    run, before = _run_by_all(seen), version_before(seen)
+    if run is None or run == now or record.untried or not record.latched:
+        return None
+    if before and minor_of(run) in (minor_of(before), minor_of(now)):
         return None
     return record_version(
         seen, run, None, f"every member runs etcd {run}, and the record said {now}"

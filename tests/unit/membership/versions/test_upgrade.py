@@ -311,6 +311,16 @@ class TestEarlierSecret:
         assert {type(step) for step in world.history} == {WriteBootstrap}
         assert world.record.version == path[-1]
 
+    def test_from_the_middle_of_a_change_took_the_cluster_down_and_up_again(self) -> None:
+        world = self.restored(OLD, MIDDLE, NEW)
+        amid = replace(world.record, version=MIDDLE, before=OLD)
+        world.secret = (world.secret[0] + 1, amid)
+
+        assert drive(world) == Settled()
+
+        assert {type(step) for step in world.history} == {WriteBootstrap}
+        assert world.record.version == NEW
+
     def test_took_the_cluster_up_again_past_every_gate(self) -> None:
         world = self.restored(OLD)
         world.secret = (world.secret[0] + 1, replace(world.record, version=MIDDLE))

@@ -155,7 +155,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "old = await self._found(cluster_id)",
+        "old = await self._found(cluster_id, revision)",
         'old = manifest.Undecided("")',
         "the last backup of another cluster, stored during the upload, is replaced",
     ),
@@ -251,9 +251,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",
-        "if order.store.key in order.spare and not _is_of_this_run(order, found):",
-        "if False:",
+        "    if order.store.key in order.spare:\n",
+        "    if False:\n",
         "what a restore is about to read is replaced by a backup from after the damage",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/overwriting.py",
+        "if before.revision > revision:",
+        "if False:",
+        "what a recovery has lost is lost in the last backup that has it, too",
+    ),
+    Mutant(
+        _PLAN,
+        "unproven=left, progress=job.progress",
+        "progress=job.progress",
+        "a file that could not be read back is forgotten once a later attempt stores nothing",
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",

@@ -8,7 +8,8 @@ single EtcdBackup that was recreated in this way (`naming.BEGUN_AS`).
 Any other EtcdBackup may overwrite another object's backup, but not one of another etcd cluster, nor
 one whose manifest cannot be read, which may be of any cluster.
 Someone who applies all manifests again after a loss has an empty cluster of the same name. Its
-backup would overwrite the very backup that the cluster should be restored from.
+backup would overwrite the very backup that the cluster should be restored from. Nor may it
+overwrite one of the same cluster at a higher revision: a recovery has lost what was written last.
 
 Nor may it overwrite what a restore is about to read: that is from before the damage.
 """
@@ -28,7 +29,9 @@ class OverwriteRefused(Failed):
     """The backup ends here, because what is stored at its path must not be overwritten."""
 
 
-async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undecided | None:
+async def check_overwrite(
+    order: Order, sink: Sink, cluster_id: str, revision: int | None = None
+) -> Manifest | Undecided | None:
     """Returns what is known of the backup at the order's path; None if none has a manifest there.
 
     Raises OverwriteRefused if what is stored there must not be overwritten, and StoreFailed if the
@@ -38,12 +41,17 @@ async def check_overwrite(order: Order, sink: Sink, cluster_id: str) -> Manifest
 
     Args:
         cluster_id: of the etcd cluster that is about to be backed up, in hexadecimal.
+        revision: of the backup that is about to be stored; None as long as it is not known.
     """
     if order.stamped:
         return None
     found = await _found(order, sink, cluster_id)
-    if order.store.key in order.spare and not _is_of_this_run(order, found):
+    if _is_of_this_run(order, found):
+        return found
+    if order.store.key in order.spare:
         await _spare_what_is_read(order, sink)
+    if isinstance(found, Manifest) and revision is not None and found.cluster_id == cluster_id:
+        _spare_what_is_lost(order, found, revision)
     return found
 
 
@@ -93,9 +101,23 @@ async def _spare_what_is_read(order: Order, sink: Sink) -> None:
         )
 
 
+def _spare_what_is_lost(order: Order, before: Manifest, revision: int) -> None:
+    if before.revision > revision:
+        raise _stored_already(
+            order,
+            f"{_whose(order, before)}, at revision {before.revision}, and the cluster is at "
+            f"{revision}: it may have lost what was written last, as by a recovery. The backup is "
+            "left as it is: give this EtcdBackup another path",
+        )
+
+
+def _whose(order: Order, theirs: Manifest) -> str:
+    made = f"{theirs.owner} (UID {theirs.owner_uid}) made at {theirs.made_at}"
+    return f"{order.store.key} is the backup that {made}"
+
+
 def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:
-    whose = f"{order.store.key} is the backup that {theirs.owner} (UID {theirs.owner_uid}) made at "
-    whose += theirs.made_at
+    whose = _whose(order, theirs)
     if order.scheduled:
         raise _stored_already(
             order,

@@ -178,9 +178,11 @@ class Backup:
         await self._found(to_hex(members[0].answer.cluster_id))
         return members
 
-    async def _found(self, cluster_id: str) -> Manifest | Undecided | None:
+    async def _found(
+        self, cluster_id: str, revision: int | None = None
+    ) -> Manifest | Undecided | None:
         """As `check_overwrite`. Raises MadeBefore if it is the backup of this run."""
-        before = await check_overwrite(self._order, self._sink, cluster_id)
+        before = await check_overwrite(self._order, self._sink, cluster_id, revision)
         if isinstance(before, Manifest) and await self._is_of_this_run(before):
             raise MadeBefore(before)
         return before
@@ -274,7 +276,7 @@ class Backup:
                     yield piece
             # An error here aborts the upload, which is not completed yet.
             whole = taken()
-            await self._withdraw(key, to_hex(answer.cluster_id))
+            await self._withdraw(key, to_hex(answer.cluster_id), answer.revision)
             self._left = whole
 
         await self._sink.write(key, pieces())
@@ -282,7 +284,7 @@ class Backup:
             measured = await source.measure_again(member, measured)
         return taken()
 
-    async def _withdraw(self, key: str, cluster_id: str) -> None:
+    async def _withdraw(self, key: str, cluster_id: str, revision: int) -> None:
         """Marks an existing manifest as undecided, just before the file beside it is overwritten.
 
         The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
@@ -293,7 +295,7 @@ class Backup:
             await self._look_for_another(key)
             return
         own = self._order.owner_uid
-        old = await self._found(cluster_id)
+        old = await self._found(cluster_id, revision)
         if old is not None:
             await self._mark(
                 key,

@@ -196,7 +196,7 @@ class TestAManifestThatIsTooLarge:
         self, folder: Folder
     ) -> None:
         with pytest.raises(OverwriteRefused, match="cannot be read"):
-            await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
+            await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa", 9)
 
     async def test_an_etcd_restore_says_so(self, folder: Folder) -> None:
         said = await describe(replace(ORDER, action="describe"), folder.sink)

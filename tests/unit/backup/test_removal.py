@@ -73,7 +73,7 @@ async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield data
-        await backup._withdraw(key, "00000000000000aa")
+        await backup._withdraw(key, "00000000000000aa", 9)
 
     await folder.sink.write(key, pieces())
     sha256 = hashlib.sha256(data).hexdigest()
@@ -225,7 +225,7 @@ async def test_a_backup_about_to_replace_one_of_the_same_object_was_left_behind(
 ) -> None:
     """Whichever of the two is stored there, both belong to this object."""
     folder.put("etcd")
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa", 9)
 
     assert await folder.remove() == Removed(1)
     assert not folder.files()
@@ -238,7 +238,7 @@ async def test_a_backup_about_to_replace_one_of_another_object_is_left_alone(
     folder.put("etcd", "uid-other")
     if not beside:
         (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "0a")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "0a", 9)
 
     assert await folder.remove() == Removed(0)
     assert "etcd" in folder.files()

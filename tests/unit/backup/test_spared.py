@@ -88,9 +88,9 @@ def put(root: Path, beside: bytes | None) -> None:
         (root / names.manifest_of(KEY)).write_bytes(beside)
 
 
-def of(cluster_id: str, uid: str, run: str = "") -> bytes:
+def of(cluster_id: str, uid: str, run: str = "", revision: int = ANSWER.revision) -> bytes:
     size, made = len(OF_BEFORE), "2026-01-01T00:00:00Z"
-    told = Manifest(cluster_id, 5, "3.7.3", size, "ff", made, "ns/b", uid, run=run)
+    told = Manifest(cluster_id, revision, "3.7.3", size, "ff", made, "ns/b", uid, run=run)
     return manifest.serialise(told)
 
 
@@ -239,6 +239,23 @@ async def test_a_backup_that_a_restore_was_about_to_read_was_replaced(
     assert (said.reason, said.final) == ("AlreadyStored", True)
     assert "give this EtcdBackup another path" in said.message
     assert (root / KEY).read_bytes() == OF_BEFORE
+
+
+@pytest.mark.parametrize("uid", ["uid-of-before", "uid-b"])
+async def test_writes_that_a_recovery_had_lost_were_lost_with_the_backup_that_had_them(
+    root: Path, uid: str
+) -> None:
+    """A recovery keeps the ID of the cluster, and the survivor had been behind. A script made the
+    same EtcdBackup again."""
+    put(root, of(OURS, uid, run="g1", revision=ANSWER.revision + 1))
+
+    said = await backed_up(root, run="g2")
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert "at revision 4, and the cluster is at 3: it may have lost" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).revision == 4
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["its own", "nothing yet"])

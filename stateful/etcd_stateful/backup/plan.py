@@ -272,8 +272,10 @@ def _running(job: Job) -> Step:
     if again := with_present_image(job):
         return again
     if failure := job.said.failure:
-        words = f"{failure.message}; it is retried"
-        return WriteStatus(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)
+        words, left = f"{failure.message}; it is retried", failure.left
+        return WriteStatus(
+            failure.reason, words, after=PROGRESS_SECONDS, unproven=left, progress=job.progress
+        )
     if job.trouble:
         words = f"the pod of Job {job.name}: {job.trouble}"
         return WriteStatus("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)

@@ -125,6 +125,26 @@ async def test_a_file_that_was_not_read_back_in_time_stayed_when_its_schedule_de
     assert world.status["unproven"] == left
 
 
+async def test_a_file_of_an_attempt_was_forgotten_once_the_attempts_after_it_had_stored_nothing(
+    world: World,
+) -> None:
+    """Only what the last one reports was read at the end. The members had died after the first, and
+    its file stayed when the object was deleted."""
+    left = "s3://mybucket/etcd.backup"
+    await world.settle()
+    first = Failure("VerificationFailed", "it reads back differently", left=left)
+    world.run_pod(message=outcome.serialise(first), code=1)
+    await world.settle()
+    world.clock.now += 1
+    last = Failure("EtcdUnreachable", "nobody answers")
+    world.run_pod(name="p2", message=outcome.serialise(last), code=1)
+    world.end_job("Failed")
+    await world.settle()
+
+    assert world.status["reason"] == "nobody answers"
+    assert world.status["unproven"] == left
+
+
 async def test_a_backup_that_has_failed_is_over_even_if_its_job_is_deleted(world: World) -> None:
     """Somebody may tidy up, and it must not begin again then."""
     await world.settle()

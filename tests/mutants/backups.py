@@ -256,6 +256,12 @@ MUTANTS: Final = [
         "what a restore is about to read is replaced by a backup from after the damage",
     ),
     Mutant(
+        "operator/etcd_operator/backup/source.py",
+        'rpc.RangeRequest(key=b"\\0", count_only=True)',
+        'rpc.RangeRequest(key=b"\\0", count_only=True, serializable=True)',
+        "a backup of a member that is cut off lacks what the quorum has",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/overwriting.py",
         "if before.revision > revision:",
         "if False:",

@@ -119,11 +119,14 @@ class Source:
         return Failure("EtcdRefused", words if order.tls else words + also)
 
     async def caught_up(self, member: Member) -> Member:
-        """Waits until the member has every write that was acknowledged so far; raises Unusable."""
-        request = rpc.MemberListRequest(linearizable=True)
+        """Waits until the member has every write that was acknowledged so far; raises Unusable.
+
+        It reads a key, because etcd 3.4 never asks the quorum about the member list.
+        """
+        request = rpc.RangeRequest(key=b"\0", count_only=True)
         try:
-            listing = rpc.ClusterStub(member.channel).MemberList
-            await asked(listing, request, CATCH_UP_SECONDS, "caught up with the quorum")
+            read = rpc.KVStub(member.channel).Range
+            await asked(read, request, CATCH_UP_SECONDS, "caught up with the quorum")
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
             raise self._unusable(member, error) from error

@@ -35,10 +35,10 @@ SECONDS = 90
 
 CALLS = (
     "Status 1",
-    "MemberList 1",
+    "Range 1",
     "Status 2",
     "HashKV 1",
-    "Range 1",
+    "Range 2",
     "Snapshot 1",
     "Status 3",
     "HashKV 2",
@@ -51,7 +51,7 @@ NOT_NEEDED = "HashKV 2"
 MAYBE_NOT_NEEDED = "Status 3"
 """By then the rest of a small snapshot may be on its way."""
 
-IN_EVERY_RUN = (("MemberList 1", "killed"), ("Snapshot 1", "killed"))
+IN_EVERY_RUN = (("Range 1", "killed"), ("Snapshot 1", "killed"))
 
 
 def cases() -> list[object]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from etcd_live import Cluster, started
 from minors import BEFORE, NEWEST, OLDEST
-from test_backup_live import etcdctl, order_for
+from test_backup_live import endpoint, etcdctl, order_for
+from test_members_die_live import stopped
 from test_restore_live import RAISED, STORE, TOKEN, Target, etcdctl_json, fill_with_history
 
+from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
-from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.backup.outcome import Failure, Stored
 from etcd_stateful.jobs.restore import REFUSED_EXIT
 
 pytestmark = pytest.mark.integration
@@ -93,3 +97,23 @@ async def test_data_of_3_4_is_refused_for_a_minor_that_cannot_read_it(
 
     assert "etcd 3.4 or 3.5" in target.said.read_text()
     assert not target.marked
+
+
+async def test_what_a_quorum_had_was_not_in_the_backup_of_a_member_that_was_cut_off(
+    old: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.4 takes no notice of `linearizable` in the question for the members, with which the Job made
+    sure that a member has all writes."""
+    monkeypatch.setattr(sources, "CATCH_UP_SECONDS", 4.0)
+    old.begin(3)
+    leader = await old.leader(await old.ready())
+    follower = next(one for one in old.first if one is not leader)
+    with contextlib.ExitStack() as others:
+        for member in old.first:
+            if member is not follower:
+                others.enter_context(stopped(member))
+        order = replace(order_for(old, STORE), endpoints=(endpoint(follower),))
+        done = await back_up(order, root=str(tmp_path))
+
+    assert isinstance(done, Failure), done
+    assert done.reason in ("EtcdUnreachable", "EtcdRefused")

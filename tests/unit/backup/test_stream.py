@@ -238,7 +238,7 @@ class Members:
         }
         for service, methods in (
             ("Maintenance", maintenance),
-            ("Cluster", {"MemberList": asked(self.member_list)}),
+            ("KV", {"Range": asked(self.range)}),
         ):
             handler = grpc.method_handlers_generic_handler(f"etcdserverpb.{service}", methods)
             self.server.add_generic_rpc_handlers((handler,))
@@ -256,8 +256,8 @@ class Members:
         status = rpc.StatusResponse(header=self._header(), leader=9, version="3.7.3")
         return bytes(status.SerializeToString())
 
-    def member_list(self, _: bytes, __: Any) -> bytes:
-        return bytes(rpc.MemberListResponse(header=self._header()).SerializeToString())
+    def range(self, _: bytes, __: Any) -> bytes:
+        return bytes(rpc.RangeResponse(header=self._header()).SerializeToString())
 
     def snapshot(self, _: bytes, __: Any) -> Iterator[bytes]:
         self.taken = True

@@ -262,6 +262,18 @@ MUTANTS: Final = [
         "a backup of a member that is cut off lacks what the quorum has",
     ),
     Mutant(
+        _DELETION,
+        "return _READ if read else",
+        "return",
+        "what a restore is about to read is deleted with its object",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_controllers/being_read.py",
+        "one in own or deletion.is_where_it_stores(backup, one)",
+        "one in own",
+        "an earlier backup at an interval is deleted with its object while a restore reads it",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/overwriting.py",
         "if before.revision > revision:",
         "if False:",
@@ -502,7 +514,7 @@ MUTANTS: Final = [
     # With the object.
     Mutant(
         _DELETION,
-        "if one and not _is_where_it_stores(backup, one)",
+        "if one and not is_where_it_stores(backup, one)",
         "if False",
         "what was stored before the path was edited stays, and is said to be deleted",
     ),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from etcd_operator.backup_controllers.being_read import last_location, locations_read
+from etcd_operator.backup_controllers.being_read import is_being_read, last_location, locations_read
 from etcd_operator.backup_controllers.bounded import BoundedStatusWriter
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.backup_controllers.target import recorded_of, target_of
@@ -149,12 +149,16 @@ class Backups:
         name = plan.job_name(backup, deletion.deletion_run(backup))
         last = stored_conditions.find(body.get("status"), "Complete").get("reason")
         fails = last == deletion.FAILED
+        running = await self._running(body, backup) if held else None
+        job = await self._jobs.find(backup, name) if held else None
+        begins = held and not (running or job)
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
-            running=await self._running(body, backup) if held else None,
-            job=await self._jobs.find(backup, name) if held else None,
+            running=running,
+            job=job,
             told=reading.since_update(body, "Complete", self._wall_clock()) if fails else 0.0,
+            read=begins and await is_being_read(self._kube, self._store, body, backup),
         )
         if step is None:
             return None

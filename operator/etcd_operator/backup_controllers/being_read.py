@@ -13,7 +13,8 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
-from etcd_stateful.backup import in_use
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.backup import deletion, in_use
 
 
 def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
@@ -34,6 +35,20 @@ def locations_read(store: Store, namespace: str) -> frozenset[str]:
     read = known_to_be_read(store, namespace)
     named = (store.get(ETCD_BACKUPS, namespace, one) for one in read)
     return read | {last_location(one) for one in named if one} | _looked_up(store, namespace)
+
+
+async def is_being_read(kube: Kubernetes, store: Store, body: Json, backup: EtcdBackup) -> bool:
+    """Whether a restore reads what the EtcdBackup has stored, or is about to; raises KubeError. One
+    that names it and has not looked it up yet does not count: it takes nothing that is being
+    deleted."""
+    namespace, told = backup.namespace, body.get("status") or {}
+    own = {told.get("location"), told.get("unproven")}
+
+    def are_own(read: frozenset[str]) -> bool:
+        return any(one in own or deletion.is_where_it_stores(backup, one) for one in read)
+
+    known = known_to_be_read(store, namespace) | _looked_up(store, namespace)
+    return are_own(known) or are_own(await read_now(kube, namespace))
 
 
 def _looked_up(store: Store, namespace: str) -> set[str]:

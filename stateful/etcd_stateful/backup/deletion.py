@@ -4,7 +4,8 @@ With `deletionPolicy: Delete` a finalizer keeps the object until a Job has delet
 The finalizer never blocks for good: it is removed if the policy is changed to `Retain`, even during
 the deletion, and if the namespace is deleted. A failed deletion is tried again after a while,
 because its cause may be fixed in a Secret or a bucket, without an edit of the EtcdBackup. After an
-edit it is tried at once: each generation has its own Job.
+edit it is tried at once: each generation has its own Job. What a restore reads stays until that is
+over.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ class SetFinalizers:
     finalizers: tuple[str, ...]
 
 
+_READ: Final = WriteStatus(
+    "Deleting",
+    "what is stored stays for now: an EtcdRestore of this namespace that is not over names it, or "
+    "the bootstrap.restore of an EtcdCluster that does not serve. It is deleted after that; to keep"
+    " it and delete the object, set deletionPolicy to Retain",
+    after=plan.SLOW_SECONDS,
+)
+
 Step = CreateDeletionJob | DeleteJob | SetFinalizers | WriteStatus
 
 
@@ -52,10 +61,11 @@ def other_locations(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str,
         stored: the status.
     """
     told = (str(stored.get(field) or "") for field in ("location", "unproven"))
-    return tuple(dict.fromkeys(one for one in told if one and not _is_where_it_stores(backup, one)))
+    return tuple(dict.fromkeys(one for one in told if one and not is_where_it_stores(backup, one)))
 
 
-def _is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
+def is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
+    """Whether the spec leads to the location."""
     store = backup.store
     key = store.key_at(location)
     return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
@@ -71,7 +81,13 @@ def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers 
 
 
 def decide(
-    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None, told: float
+    finalizers: Sequence[str],
+    *,
+    wanted: bool,
+    running: Job | None,
+    job: Job | None,
+    told: float,
+    read: bool = False,
 ) -> Step | None:
     """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 
@@ -79,6 +95,7 @@ def decide(
         running: the Job of the last backup, if it `may_still_run`.
         job: the Job that deletes what is stored.
         told: for how many seconds `Complete` has said that it fails.
+        read: whether a restore reads what is stored, or is about to.
     """
     off = finalizer_step(finalizers, wanted=False)
     if off is None or not wanted:
@@ -86,7 +103,7 @@ def decide(
     if running and may_still_run(running):
         return _stop(running)
     if job is None:
-        return CreateDeletionJob()
+        return _READ if read else CreateDeletionJob()
     return _of_job(job, off, told)
 
 

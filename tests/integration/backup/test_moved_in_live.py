@@ -102,8 +102,8 @@ async def test_data_of_3_4_is_refused_for_a_minor_that_cannot_read_it(
 async def test_what_a_quorum_had_was_not_in_the_backup_of_a_member_that_was_cut_off(
     old: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """3.4 takes no notice of `linearizable` in the question for the members, with which the Job made
-    sure that a member has all writes."""
+    """The Job made sure that a member has all writes by a linearizable list of members, which 3.4
+    answers like any other."""
     monkeypatch.setattr(sources, "CATCH_UP_SECONDS", 4.0)
     old.begin(3)
     leader = await old.leader(await old.ready())

@@ -9,6 +9,7 @@ import pytest
 from etcd_operator.backup_controllers import jobs
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
+    ETCD_RESTORES,
     EVENTS,
     JOBS,
     REJECTED_SECONDS,
@@ -20,6 +21,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import deletion, order
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
+from etcd_stateful.backup.plan import SLOW_SECONDS
 from unit.backup_controllers.backup.one_backup import KEY, STORED, Skewed, World, made
 
 
@@ -133,6 +135,41 @@ class TestWithTheObject:
         job = world.kube.live(JOBS, "b-backup-delete-g2")
         told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
         assert told.also == also
+
+    @pytest.mark.parametrize("seen", [True, False], ids=["", "the watch is late"])
+    @pytest.mark.parametrize("periodic", [False, True])
+    async def test_what_a_restore_was_about_to_read_was_deleted(
+        self, world: World, periodic: bool, seen: bool
+    ) -> None:
+        """A script tidied up old EtcdBackups, one of which was all that was left of a cluster."""
+        policy = {"backupPolicy": {"backupIntervalInSecond": 60}} if periodic else {}
+        world.declare(deletionPolicy="Delete", **policy)
+        await world.settle()
+        stamp = "_v7_2026-01-01-00:00:00" if periodic else ""
+        path = {"path": f"mybucket/etcd.backup{stamp}", "awsSecret": "aws"}
+        spec = {"etcdCluster": {"name": "c"}, "backupStorageType": "S3", "s3": path}
+        metadata = {"namespace": "default", "name": "c", "uid": "uid-c", "generation": 1}
+        world.kube.watching = seen
+        world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+        world.kube.watching = True
+        for job in world.jobs():
+            world.kube.remove(JOBS, "default", job)
+        await self.gone(world)
+
+        assert await world.settle() == SLOW_SECONDS
+
+        assert world.condition()["reason"] == "Deleting"
+        assert (
+            "an EtcdRestore of this namespace that is not over names it"
+            in world.condition()["message"]
+        )
+        assert "set deletionPolicy to Retain" in world.condition()["message"]
+        assert world.jobs() == []
+        world.kube.put(
+            ETCD_RESTORES, {"metadata": metadata, "spec": spec, "status": {"succeeded": True}}
+        )
+        await world.settle()
+        assert world.jobs() == ["b-backup-delete-g2"]
 
     async def test_files_of_a_periodic_backup_are_found_by_their_path(self, world: World) -> None:
         policy = {"backupIntervalInSecond": 60}

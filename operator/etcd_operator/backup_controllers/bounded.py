@@ -18,8 +18,8 @@ from etcd_operator.kube.store import Store
 from etcd_operator.rate_limit import RateLimit
 
 
-class BoundedStatusWriter:
-    """A StatusWriter for passes that write their status last, and fail if it cannot be written."""
+class BoundedStatusWriter(StatusWriter):
+    """For passes that write their status last, and fail if it cannot be written."""
 
     def __init__(
         self,
@@ -29,16 +29,12 @@ class BoundedStatusWriter:
         resource: Resource,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._statuses = StatusWriter(kube, store, events, resource)
-        self._resource = resource
+        super().__init__(kube, store, events, resource)
         self._clock = clock
         self._rate_limit: Final = RateLimit()
 
-    async def write(self, body: Json, status: Json) -> bool:
-        """Writes the status, as StatusWriter does. Raises KubeError, also if it is too early for
-        the same write."""
-        if self._statuses.is_stored(body, status):
-            return False
+    async def _send(self, body: Json, status: Json) -> Json | None:
+        """Raises KubeError also if it is too early for the same write."""
         same = f"{body['metadata']['uid']} {json.dumps(without_times(status), sort_keys=True)}"
         if pause := self._rate_limit.pause(same, self._clock()):
             whose = f"{self._resource.kind} {body['metadata']['name']}"
@@ -46,7 +42,7 @@ class BoundedStatusWriter:
                 f"another controller keeps changing the status of {whose}: it is written again in "
                 f"{pause:.0f} s"
             )
-        written = await self._statuses.write(body, status)
-        if written:
+        written = await super()._send(body, status)
+        if written is not None:
             self._rate_limit.happened(same, self._clock())
         return written

@@ -54,14 +54,7 @@ class StatusWriter:
         """
         if self.is_stored(body, status):
             return False
-        try:
-            written = await write_status(self._kube, self._resource, body, status)
-        except Rejected as error:
-            if words := refused_in_words(error):
-                about = self._resource.named(body)
-                message = f"The status is out of date: {words}"
-                await self._events.emit(about, "Warning", "StatusRefused", message)
-            raise
+        written = await self._send(body, status)
         if written is None:
             return False
         wanted, kept = without_times(status), without_times(written.get("status") or {})
@@ -71,6 +64,17 @@ class StatusWriter:
             self._pruned[key_of(body)] = (wanted, kept)
         self._store.put_written(self._resource, body, written)
         return True
+
+    async def _send(self, body: Json, status: Json) -> Json | None:
+        """As `write_status`."""
+        try:
+            return await write_status(self._kube, self._resource, body, status)
+        except Rejected as error:
+            if words := refused_in_words(error):
+                about = self._resource.named(body)
+                message = f"The status is out of date: {words}"
+                await self._events.emit(about, "Warning", "StatusRefused", message)
+            raise
 
 
 async def write_status(

@@ -152,8 +152,8 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
 
 def without_effect(body: Mapping[str, Any]) -> str:
     """What is said of fields that are accepted and do nothing; empty if there are none."""
-    policy = _policy(spec_of(body).object("backupPolicy"))
-    if policy.interval or not policy.keep:
+    policy = spec_of(body).object("backupPolicy").raw
+    if policy.get("backupIntervalInSecond") or not policy.get("maxBackups"):
         return ""
     return (
         "spec.backupPolicy.maxBackups: has no effect without backupIntervalInSecond: a single "

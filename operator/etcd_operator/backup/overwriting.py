@@ -1,4 +1,4 @@
-"""Decides whether a backup may overwrite what is already stored at its path.
+"""Decides whether a backup may overwrite what is already stored at its path, and makes way for it.
 
 Each run of a schedule has a path of its own. If another object's backup is stored there, that run
 is over, and its EtcdBackup was recreated without its status, for example by a tool that restores a
@@ -16,13 +16,23 @@ Nor may it overwrite what a restore is about to read: that is from before the da
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from etcd_operator.backup.clients import StoreFailed, unless_forbidden
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
-from etcd_stateful.backup import names
+from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure
+
+
+class MadeBefore(Exception):
+    """Another try of this run has stored the backup."""
+
+    def __init__(self, made: Manifest) -> None:
+        super().__init__()
+        self.made = made
 
 
 class OverwriteRefused(Failed):
@@ -34,8 +44,8 @@ async def check_overwrite(
 ) -> Manifest | Undecided | None:
     """Returns what is known of the backup at the order's path; None if none has a manifest there.
 
-    Raises OverwriteRefused if what is stored there must not be overwritten, and StoreFailed if the
-    store does not answer.
+    Raises OverwriteRefused if what is stored there must not be overwritten, MadeBefore if it is the
+    backup of this run, and StoreFailed if the store does not answer.
 
     Write-only credentials cannot check this, so then nothing is known, and nothing is spared.
 
@@ -47,12 +57,64 @@ async def check_overwrite(
         return None
     found = await _found(order, sink, cluster_id)
     if _is_of_this_run(order, found):
+        if isinstance(found, Manifest) and await _is_stored(order, sink, found):
+            raise MadeBefore(found)
         return found
     if order.store.key in order.spare:
         await _spare_what_is_read(order, sink)
     if isinstance(found, Manifest) and revision is not None and found.cluster_id == cluster_id:
         _spare_what_is_lost(order, found, revision)
     return found
+
+
+async def made_before(order: Order, sink: Sink) -> Manifest | None:
+    """What an earlier try of this run has stored, if etcd does not answer any more: the node that
+    took the report of that try along may have been one of the quorum."""
+    with suppress(StoreFailed, BadManifest):
+        await sink.check()
+        found = await read_manifest(sink, order.store.key)
+        if found and _is_of_this_run(order, found) and await _is_stored(order, sink, found):
+            return found
+    return None
+
+
+async def withdraw(order: Order, sink: Sink, key: str, cluster_id: str, revision: int) -> None:
+    """Marks an existing manifest as undecided, just before the file beside it is overwritten.
+
+    The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
+    OverwriteRefused if something that must stay has been stored there during the upload, MadeBefore
+    if that is the backup of this run, and StoreFailed if the store does not say.
+    """
+    if order.stamped:
+        await _look_for_another(order, sink, key)
+        return
+    own = order.owner_uid
+    old = await check_overwrite(order, sink, cluster_id, revision)
+    if old is not None:
+        uid = own if old.owner_uid == own else ""
+        await mark(sink, key, uid, cluster_id if old.cluster_id == cluster_id else "")
+    elif key in order.spare:  # Or the next attempt would spare this file.
+        await mark(sink, key, own, cluster_id)
+
+
+async def mark(sink: Sink, key: str, owner_uid: str = "", cluster_id: str = "") -> None:
+    """Replaces the manifest by an undecided one; raises StoreFailed."""
+    await sink.put(names.manifest_of(key), manifest.undecided(owner_uid, cluster_id))
+
+
+async def _look_for_another(order: Order, sink: Sink, key: str) -> None:
+    """Raises OverwriteRefused if the key exists already. It contains the time to the second, but a
+    copy of this object may have begun in the same second. The next try gets another key."""
+    if await _is_seen(sink, key):
+        words = f"{order.store.path_field}: there is a backup {key} already, of the same second: "
+        words += "another EtcdBackup has the same path. Give each a path of its own"
+        raise OverwriteRefused(Failure("AlreadyStored", words))
+
+
+async def _is_stored(order: Order, sink: Sink, before: Manifest) -> bool:
+    """Whether the file of an earlier try of this run is there. Its report was lost, for example
+    along with its node. A new snapshot would be of a later moment."""
+    return bool(order.run) and await sink.size(order.store.key) == before.size
 
 
 def _is_of_this_run(order: Order, found: Manifest | Undecided | None) -> bool:
@@ -80,7 +142,7 @@ async def _found(order: Order, sink: Sink, cluster_id: str) -> Manifest | Undeci
     return theirs
 
 
-async def is_seen(sink: Sink, key: str) -> bool:
+async def _is_seen(sink: Sink, key: str) -> bool:
     """Whether the store shows a file of this name; False if the credentials permit no look. Raises
     StoreFailed if the store does not say."""
     found = None
@@ -92,7 +154,7 @@ async def is_seen(sink: Sink, key: str) -> bool:
 async def _spare_what_is_read(order: Order, sink: Sink) -> None:
     """Spares what is there, with a manifest or without, for the restore that is about to read
     it."""
-    if await is_seen(sink, order.store.key):
+    if await _is_seen(sink, order.store.key):
         raise _stored_already(
             order,
             f"{order.store.key} is what an EtcdRestore or an EtcdCluster of this namespace is to "

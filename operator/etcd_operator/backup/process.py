@@ -13,18 +13,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from etcd_operator.backup.clients import StoreFailed, unless_forbidden
-from etcd_operator.backup.overwriting import check_overwrite, is_seen
+from etcd_operator.backup.overwriting import (
+    MadeBefore,
+    check_overwrite,
+    made_before,
+    mark,
+    withdraw,
+)
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of, read_manifest
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
 from etcd_operator.backup.surveying import survey
 from etcd_operator.tasks import cancel
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
-from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
+from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure, Stored
@@ -43,14 +49,6 @@ LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep i
 
 class Stopped(Failed):
     """The backup ends unfinished."""
-
-
-class MadeBefore(Exception):
-    """Another try of this run has stored the backup."""
-
-    def __init__(self, made: Manifest) -> None:
-        super().__init__()
-        self.made = made
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,36 +170,12 @@ class Backup:
         try:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
         except Unusable:
-            if made := await self._made_before():
+            if made := await made_before(self._order, self._sink):
                 raise MadeBefore(made) from None
             raise
-        await self._found(to_hex(members[0].answer.cluster_id))
+        cluster_id = to_hex(members[0].answer.cluster_id)
+        await check_overwrite(self._order, self._sink, cluster_id)
         return members
-
-    async def _found(
-        self, cluster_id: str, revision: int | None = None
-    ) -> Manifest | Undecided | None:
-        """As `check_overwrite`. Raises MadeBefore if it is the backup of this run."""
-        before = await check_overwrite(self._order, self._sink, cluster_id, revision)
-        if isinstance(before, Manifest) and await self._is_of_this_run(before):
-            raise MadeBefore(before)
-        return before
-
-    async def _made_before(self) -> Manifest | None:
-        """What an earlier try of this run has stored, if etcd does not answer any more: the node
-        that took the report of that try along may have been one of the quorum."""
-        with contextlib.suppress(StoreFailed, BadManifest):
-            await self._sink.check()
-            found = await read_manifest(self._sink, self._order.store.key)
-            return found if found and await self._is_of_this_run(found) else None
-        return None
-
-    async def _is_of_this_run(self, before: Manifest) -> bool:
-        """Whether an earlier try of this run has stored the backup, but its report was lost, for
-        example along with its node. A new snapshot would be of a later moment."""
-        order, made = self._order, (before.owner_uid, before.run)
-        is_ours = bool(order.run) and made == (order.owner_uid, order.run)
-        return is_ours and await self._sink.size(order.store.key) == before.size
 
     def _as_before(self, before: Manifest) -> Stored:
         words = f"it was made at {before.made_at}, by a try that did not report its result"
@@ -237,7 +211,7 @@ class Backup:
             theirs = await owner_of(self._sink, taken.key)
         if theirs not in (None, UNREADABLE, own):
             await self._compare(taken)
-        await self._mark(taken.key, own, to_hex(taken.member.answer.cluster_id))
+        await mark(self._sink, taken.key, own, to_hex(taken.member.answer.cluster_id))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """Stores the first whole snapshot. If no member sends one, raises the last failure."""
@@ -276,46 +250,14 @@ class Backup:
                     yield piece
             # An error here aborts the upload, which is not completed yet.
             whole = taken()
-            await self._withdraw(key, to_hex(answer.cluster_id), answer.revision)
+            cluster_id = to_hex(answer.cluster_id)
+            await withdraw(self._order, self._sink, key, cluster_id, answer.revision)
             self._left = whole
 
         await self._sink.write(key, pieces())
         if measured:
             measured = await source.measure_again(member, measured)
         return taken()
-
-    async def _withdraw(self, key: str, cluster_id: str, revision: int) -> None:
-        """Marks an existing manifest as undecided, just before the file beside it is overwritten.
-
-        The manifest is not deleted, as the credentials may permit neither deletes nor reads. Raises
-        OverwriteRefused if something that must stay has been stored there during the upload,
-        MadeBefore if that is the backup of this run, and StoreFailed if the store does not say.
-        """
-        if self._order.stamped:
-            await self._look_for_another(key)
-            return
-        own = self._order.owner_uid
-        old = await self._found(cluster_id, revision)
-        if old is not None:
-            await self._mark(
-                key,
-                own if old.owner_uid == own else "",
-                cluster_id if old.cluster_id == cluster_id else "",
-            )
-        elif key in self._order.spare:  # Or the next attempt would spare this file.
-            await self._mark(key, own, cluster_id)
-
-    async def _look_for_another(self, key: str) -> None:
-        """Raises Stopped if the key exists already. It contains the time to the second, but a copy
-        of this object may have begun in the same second. The next try gets another key. Raises
-        StoreFailed if the store does not say."""
-        if await is_seen(self._sink, key):
-            words = f"{self._order.store.path_field}: there is a backup {key} already, of the same "
-            words += "second: another EtcdBackup has the same path. Give each a path of its own"
-            raise Stopped(Failure("AlreadyStored", words))
-
-    async def _mark(self, key: str, owner_uid: str = "", cluster_id: str = "") -> None:
-        await self._sink.put(names.manifest_of(key), manifest.undecided(owner_uid, cluster_id))
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key
@@ -376,7 +318,9 @@ class Backup:
             return
         self._left = None
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
-            await self._mark(taken.key)  # Otherwise that file would be deleted with this object.
+            await mark(
+                self._sink, taken.key
+            )  # Otherwise that file would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
         raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))

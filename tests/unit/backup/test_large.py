@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup.describing import describe
-from etcd_operator.backup.overwriting import OverwriteRefused, check_overwrite
+from etcd_operator.backup.overwriting import OverwriteRefused, check_overwrite, withdraw
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
@@ -196,7 +196,7 @@ class TestAManifestThatIsTooLarge:
         self, folder: Folder
     ) -> None:
         with pytest.raises(OverwriteRefused, match="cannot be read"):
-            await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa", 9)
+            await withdraw(ORDER, folder.sink, KEY, "00000000000000aa", 9)
 
     async def test_an_etcd_restore_says_so(self, folder: Folder) -> None:
         said = await describe(replace(ORDER, action="describe"), folder.sink)

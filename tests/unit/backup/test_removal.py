@@ -13,6 +13,7 @@ import pytest
 
 from etcd_operator.backup import process
 from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.overwriting import withdraw
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.removal import remove
@@ -73,7 +74,7 @@ async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield data
-        await backup._withdraw(key, "00000000000000aa", 9)
+        await withdraw(backup._order, backup._sink, key, "00000000000000aa", 9)
 
     await folder.sink.write(key, pieces())
     sha256 = hashlib.sha256(data).hexdigest()
@@ -225,7 +226,7 @@ async def test_a_backup_about_to_replace_one_of_the_same_object_was_left_behind(
 ) -> None:
     """Whichever of the two is stored there, both belong to this object."""
     folder.put("etcd")
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa", 9)
+    await withdraw(ORDER, folder.sink, "etcd", "00000000000000aa", 9)
 
     assert await folder.remove() == Removed(1)
     assert not folder.files()
@@ -238,7 +239,7 @@ async def test_a_backup_about_to_replace_one_of_another_object_is_left_alone(
     folder.put("etcd", "uid-other")
     if not beside:
         (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "0a", 9)
+    await withdraw(ORDER, folder.sink, "etcd", "0a", 9)
 
     assert await folder.remove() == Removed(0)
     assert "etcd" in folder.files()

@@ -436,13 +436,13 @@ async def test_the_file_of_another_object_was_deleted_with_one_that_had_not_read
     root: Path, monkeypatch: pytest.MonkeyPatch, found: bytes, owner: str
 ) -> None:
     """What the store has damaged stays this object's own."""
-    marking = Backup._mark
+    marking = process.mark
 
-    async def mark(self: Backup, key: str, *known: str) -> None:
-        await marking(self, key, *known)
+    async def mark(sink: Sink, key: str, *known: str) -> None:
+        await marking(sink, key, *known)
         (root / KEY).write_bytes(found)
 
-    monkeypatch.setattr(Backup, "_mark", mark)
+    monkeypatch.setattr(process, "mark", mark)
     said = await backed_up(root, verify=True)
 
     assert isinstance(said, Failure), said

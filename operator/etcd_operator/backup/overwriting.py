@@ -164,13 +164,14 @@ async def _spare_what_is_read(order: Order, sink: Sink) -> None:
 
 
 def _spare_what_is_lost(order: Order, before: Manifest, revision: int) -> None:
+    """Not final: it may also be of another object that has just been backed up."""
     if before.revision > revision:
-        raise _stored_already(
-            order,
-            f"{_whose(order, before)}, at revision {before.revision}, and the cluster is at "
-            f"{revision}: it may have lost what was written last, as by a recovery. The backup is "
-            "left as it is: give this EtcdBackup another path",
+        words = (
+            f"{order.store.path_field}: {_whose(order, before)}, at revision {before.revision}, "
         )
+        words += f"and this would be of {revision}: the cluster may have lost what was written "
+        words += "last, as by a recovery. It is left as it is: give this EtcdBackup another path"
+        raise OverwriteRefused(Failure("AlreadyStored", words))
 
 
 def _whose(order: Order, theirs: Manifest) -> str:

@@ -310,7 +310,7 @@ MUTANTS: Final = [
         "a restore that was edited, to be tried again, is given up at once",
     ),
     Mutant(
-        "backup/restores.py",
+        "backup/restore_requests.py",
         "if waited >= GIVE_UP_SECONDS and _is_told(body):",
         "if False:",
         "a forgotten restore is carried out by an operator that was away, before it is given up",
@@ -809,7 +809,7 @@ MUTANTS: Final = [
         "a cluster that was made from another backup, before an edit, is called restored",
     ),
     Mutant(
-        "backup/restores.py",
+        "backup/restore_requests.py",
         '    if said.get("succeeded") is True:\n        return True\n',
         "",
         "a cluster that was deleted comes back by itself, with old data",

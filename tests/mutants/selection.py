@@ -143,6 +143,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "backup/test_recorded.py",
         "backup_controllers/backup/test_*.py",
     ),
+    "backup/restore_requests.py": _RESTORES,
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,

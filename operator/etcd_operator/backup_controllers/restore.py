@@ -32,6 +32,7 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef, source_of_cluster
 from etcd_stateful.backup import reference, restores, status
+from etcd_stateful.backup.restore_requests import is_over
 from etcd_stateful.backup.restores import (
     CreateCluster,
     CreateDescriptionJob,
@@ -77,7 +78,7 @@ class Restores:
         if body is None or "deletionTimestamp" in body["metadata"]:
             self._failed_passes.over(key)
             return None
-        if restores.is_over(body):
+        if is_over(body):
             self._failed_passes.over(key)
             await self._write(body, status.after_an_edit(body, self._now()))
             return None

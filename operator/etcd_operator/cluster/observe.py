@@ -42,7 +42,7 @@ from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.backup import reference, restores
+from etcd_stateful.backup import reference, restore_requests
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.beginning import bootstrap_source
 from etcd_stateful.membership.epochs import in_place_request
@@ -306,7 +306,7 @@ class Observer:
         """The restore in place that the EtcdRestore of the same name asks for."""
         known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
         waited = reading.since_transition(known, "Complete", self._wall_clock()) if known else 0.0
-        return restores.replacing(known, waited)
+        return restore_requests.replacing(known, waited)
 
     def _members(
         self,

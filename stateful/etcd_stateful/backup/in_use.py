@@ -12,7 +12,7 @@ from typing import Any
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.reading import spec_of
 from etcd_stateful.api.source import Source, named_in, read_source, source_of_cluster
-from etcd_stateful.backup.restores import is_over
+from etcd_stateful.backup.restore_requests import is_over
 
 
 def read_from(

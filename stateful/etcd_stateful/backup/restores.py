@@ -25,14 +25,15 @@ from typing import Any, Final, Literal
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api import stores
 from etcd_stateful.api.backup import JobPod
-from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
+from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef, Source, backup_in
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import begun_otherwise, recorded_cluster
 from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.outcome import Described, Failure
-from etcd_stateful.backup.plan import DAY, given_up, held_by, with_present_image
+from etcd_stateful.backup.plan import given_up, held_by, with_present_image
 from etcd_stateful.backup.reference import NotRestorable, resolved
+from etcd_stateful.backup.restore_requests import GIVE_UP_SECONDS
 from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.identity import to_hex
 from etcd_stateful.versions import number_of
@@ -41,9 +42,6 @@ LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
 """Until an EtcdBackup that has not succeeded yet is looked at again."""
 SLOW_SECONDS: Final = 30.0
-GIVE_UP_SECONDS: Final = DAY
-"""How long an EtcdRestore may be blocked for one reason before it fails."""
-
 PASS_FAILED: Final = ("Refused", "StepFailed")
 """Reasons of `Complete` that are about the API server, not about the restore."""
 
@@ -124,40 +122,6 @@ class WriteRestoreStatus:
 
 
 Step = CreateDescriptionJob | CreateCluster | DeleteJob | WriteRestoreStatus
-
-
-def is_over(body: Mapping[str, Any]) -> bool:
-    """Whether it has succeeded, or has failed with the present spec."""
-    said: Mapping[str, Any] = body.get("status") or {}
-    if said.get("succeeded") is True:
-        return True
-    generation = body["metadata"].get("generation")
-    return said.get("succeeded") is False and said.get("observedGeneration") == generation
-
-
-def replacing(body: Mapping[str, Any] | None, waited: float = 0.0) -> EtcdRestore | None:
-    """The EtcdRestore, if it asks to replace an existing cluster and is not over; else None.
-
-    Args:
-        waited: seconds since `Complete` took its reason.
-    """
-    if body is None or "deletionTimestamp" in body["metadata"] or is_over(body):
-        return None
-    if waited >= GIVE_UP_SECONDS and _is_told(body):
-        return None
-    try:
-        restore = parse_restore(body)
-    except RefusedRestore:
-        return None
-    return restore if restore.replaces is not None else None
-
-
-def _is_told(body: Mapping[str, Any]) -> bool:
-    """Whether `Complete` is about the present spec. If that was long ago, the restore is about to
-    be given up, which must not depend on which object an operator looks at first."""
-    generation = body["metadata"].get("generation")
-    told = stored_conditions.find(body.get("status"), "Complete")
-    return bool(told) and told.get("observedGeneration") == generation
 
 
 def description_run(restore: EtcdRestore) -> Run:

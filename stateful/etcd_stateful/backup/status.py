@@ -146,7 +146,7 @@ def of_restore(
     body: Mapping[str, Any], status: dict[str, Any], said: WriteRestoreStatus, now: str
 ) -> dict[str, Any]:
     """The whole status of an EtcdRestore. After an edit, or with another reason, the times of its
-    conditions start over, because it fails a day after them (`restores.GIVE_UP_SECONDS`)."""
+    conditions start over, because it fails a day after them (`GIVE_UP_SECONDS`)."""
     generation = body["metadata"].get("generation", 0)
     of_now = [
         kept

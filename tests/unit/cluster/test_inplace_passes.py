@@ -19,7 +19,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.store import Owner, owners_of
 from etcd_operator.timestamps import rfc3339
-from etcd_stateful.backup.restores import GIVE_UP_SECONDS
+from etcd_stateful.backup.restore_requests import GIVE_UP_SECONDS
 
 
 def restore(cluster_id: str) -> Json:

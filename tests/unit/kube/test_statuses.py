@@ -19,7 +19,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import StatusWriter, write_status
 from etcd_operator.kube.store import Store
 from etcd_stateful.backup import status as backup_status
-from etcd_stateful.backup.restores import is_over
+from etcd_stateful.backup.restore_requests import is_over
 
 WRITE = "apply EtcdCluster/status"
 STATUS = {"phase": "Creating"}

@@ -20,7 +20,7 @@ from world_rules import rule
 from worlds import World, body, drive, is_write
 
 from etcd_stateful import identity, naming
-from etcd_stateful.backup import restores
+from etcd_stateful.backup import restore_requests
 from etcd_stateful.backup.reference import last_stored
 from etcd_stateful.membership.epochs import in_place_request
 from etcd_stateful.membership.observation import Observation
@@ -71,7 +71,7 @@ class InPlaceWorld(RestoreWorld):
         said = {
             ordinal: replace(one, revision=self.revision) for ordinal, one in seen.statuses.items()
         }
-        seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
+        seen = replace(seen, restore=restore_requests.replacing(self.restore), statuses=said)
         if not (name := in_place_request.wanted_backup(seen)):
             return seen
         return replace(seen, backup=last_stored(name, self.backups.get(name)))
@@ -144,7 +144,7 @@ class InPlaceWorld(RestoreWorld):
         return {data.cluster_id for _, data in self.running()}
 
     def _word(self) -> bool:
-        asked, taking = restores.replacing(self.restore), self.record.successor
+        asked, taking = restore_requests.replacing(self.restore), self.record.successor
         return bool(
             asked and taking and (asked.uid, asked.replaces) == (taking.restore, self._id())
         )

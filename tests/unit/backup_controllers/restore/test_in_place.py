@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, JOBS, Json, Rejected
-from etcd_stateful.backup.restores import GIVE_UP_SECONDS, replacing
+from etcd_stateful.backup.restore_requests import GIVE_UP_SECONDS, replacing
 from unit.backup_controllers.restore.one_restore import BY_NAME, OLD, S3, SPEC, World, backup
 
 

@@ -237,6 +237,8 @@ class World:
         refuse(etcd is None or self.cut_off, "nobody answers")
         assert etcd is not None
         etcd.elect(self.alive())
+        if not etcd.downgrade:  # it ends one only later, or the operator could never cancel it
+            etcd.agree(self.alive())
         there = {f"10.0.0.{ordinal}": data for ordinal, data in self.running()}.get(asked.address)
         refuse(there is None or there.member_id != asked.member_id, "another member is there")
         refuse(self.record.cluster_id != asked.cluster_id, "another cluster")

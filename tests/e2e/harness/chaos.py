@@ -24,7 +24,7 @@ from harness.api import (
     Json,
     Kind,
 )
-from harness.clusters import Cluster, state_of
+from harness.clusters import PREFIX, Cluster, etcd_version, is_up, state_of
 from harness.losses import damage_log, delete_claim, empty_volume, remove_by_hand
 from harness.membership import settles
 from harness.node import freeze_container, is_on_a_node, kill_container
@@ -38,6 +38,8 @@ PAUSES = (0.0, 0.2, 1.0, 3.0, 8.0)
 
 SETTLES_SECONDS = 240
 """Enough for the longest chain of steps, a downgrade of five members, and a crash-loop back-off."""
+
+OWNER = f"{PREFIX}/cluster-uid"
 
 CHILDREN: tuple[tuple[Kind, str], ...] = (
     (STATEFUL_SETS, ""),
@@ -61,6 +63,9 @@ class Chaos:
     version: str
     peers: str = "Managed"
     generation: int = 1
+    deleted: set[str] = field(default_factory=set)
+    """UIDs of deleted clusters, whose data may be left."""
+
     _lost: dict[str, str] = field(default_factory=dict)
     """IDs by name of members that have lost their data, and must be replaced."""
 
@@ -74,6 +79,7 @@ class Chaos:
         """Waits until the cluster is as it was last declared, whatever happened before."""
         self.cluster.change(paused=False)
         machines.power_on(self.cluster.kube)
+        eventually("it is as declared", self._attended, is_up, SETTLES_SECONDS)
         eventually(
             "lost members are replaced", self._unreplaced, lambda left: not left, SETTLES_SECONDS
         )
@@ -89,6 +95,21 @@ class Chaos:
             self.settles()
         began = time.strftime("%H:%M:%S", time.gmtime())
         print(f"{began} {action(self)}", flush=True)
+
+    def owner(self) -> str:
+        """UID of a cluster that the claims name; empty if they name none."""
+        notes = (one["metadata"].get("annotations") or {} for one in self.cluster.claims().values())
+        return next((note[OWNER] for note in notes if OWNER in note), "")
+
+    def _attended(self) -> Json:
+        """The cluster. If it asks for the UID of a deleted one, its user names that: an adoption
+        that was broken off has left data of several."""
+        asked = self.cluster.condition("Blocked").get("message", "")
+        if uid := next((one for one in self.deleted if one in asked), ""):
+            self.cluster.change(retainedClaims={"adopt": uid})
+        body = self.cluster.body()
+        assert body is not None
+        return body
 
     def any_name(self) -> str:
         return f"{self.cluster.name}-{self.chance.randrange(self.size)}"
@@ -163,6 +184,19 @@ def wipe_status(chaos: Chaos) -> str:
     kube, namespace = chaos.cluster.kube, chaos.cluster.namespace
     kube.patch(CLUSTERS, namespace, chaos.cluster.name, {"status": None}, "status")
     return "status wiped"
+
+
+def delete_and_adopt(chaos: Chaos) -> str:
+    """At any moment, also half-way through a change or an adoption. Data of several minors is
+    adopted as the newest."""
+    cluster, spec = chaos.cluster, chaos.cluster.body()["spec"]
+    chaos.version = max([chaos.version, *map(etcd_version, cluster.pods().values())])
+    chaos.deleted.add(cluster.uid)
+    adopt = {"retainedClaims": {"adopt": owner} if (owner := chaos.owner()) else None}
+    cluster.kube.delete(CLUSTERS, cluster.namespace, cluster.name, propagationPolicy="Background")
+    eventually(f"{cluster.name} is gone", cluster.body, lambda body: body is None)
+    cluster.declare(**(spec | adopt | {"version": chaos.version}))
+    return f"deleted, and made again with its data as {chaos.version}"
 
 
 # Failures of machines.
@@ -240,6 +274,7 @@ ACTIONS: dict[Callable[[Chaos], str], int] = {
     pause_or_go_on: 2,
     delete_a_child: 3,
     wipe_status: 1,
+    delete_and_adopt: 2,
     kill_a_pod: 4,
     kill_all_pods: 1,
     kill_a_process: 2,

@@ -285,3 +285,9 @@ def start_image(pod: Json) -> str:
     """The image of `start`, which is that of the operator that rendered the pod or the template."""
     found = (one for one in pod["spec"]["initContainers"] if one["name"] == "start")
     return str(next(found)["image"])
+
+
+def etcd_version(pod: Json) -> str:
+    """The version in the tag of etcd's image, without the `v`."""
+    found = (one for one in pod["spec"]["containers"] if one["name"] == "etcd")
+    return str(next(found)["image"]).rpartition(":v")[2]

@@ -168,6 +168,9 @@ RARE: Final = (
     "bootstrap._begin: Hold SplitBrain",
     "blocked.cannot_form: Hold QuorumLost",
     "upgrade.advance: Wait",
+    "bootstrap.latch_again: WriteBootstrap",
+    "volume_jobs.to_be_gone: Wait",
+    "volume_jobs.wait_for_old_claim: Wait",
 )
 """Places that only the whole search reaches, and not the part of it in every test run."""
 
@@ -197,7 +200,6 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
-    "bootstrap.latch_again": _PUT_BACK,
     "recovery.correct_record": _PUT_BACK,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (
@@ -210,14 +212,6 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "volume_jobs.not_deleted": (
         "a Job that the API server refuses to delete",
         "cluster/test_reconcile_put_off.py",
-    ),
-    "volume_jobs.to_be_gone": (
-        "a Job that is deleted before its work is done",
-        f"{_M}recovery_disturbed.py",
-    ),
-    "volume_jobs.wait_for_old_claim": (
-        "a claim below the survivor's that something keeps",
-        _AFTER,
     ),
     "roll.unobserved_edit": (
         "a StatefulSet controller that is behind an edit",

@@ -106,9 +106,8 @@ async def _look_for_another(order: Order, sink: Sink, key: str) -> None:
     """Raises OverwriteRefused if the key exists already. It contains the time to the second, but a
     copy of this object may have begun in the same second. The next try gets another key."""
     if await _is_seen(sink, key):
-        words = f"{order.store.path_field}: there is a backup {key} already, of the same second: "
-        words += "another EtcdBackup has the same path. Give each a path of its own"
-        raise OverwriteRefused(Failure("AlreadyStored", words))
+        words = f"there is a backup {key} already, of the same second: another EtcdBackup has the "
+        raise _stored_already(order, f"{words}same path. Give each a path of its own", final=False)
 
 
 async def _is_stored(order: Order, sink: Sink, before: Manifest) -> bool:
@@ -166,12 +165,13 @@ async def _spare_what_is_read(order: Order, sink: Sink) -> None:
 def _spare_what_is_lost(order: Order, before: Manifest, revision: int) -> None:
     """Not final: it may also be of another object that has just been backed up."""
     if before.revision > revision:
-        words = (
-            f"{order.store.path_field}: {_whose(order, before)}, at revision {before.revision}, "
+        raise _stored_already(
+            order,
+            f"{_whose(order, before)}, at revision {before.revision}, and this would be of "
+            f"{revision}: the cluster may have lost what was written last, as by a recovery. It is "
+            "left as it is: give this EtcdBackup another path",
+            final=False,
         )
-        words += f"and this would be of {revision}: the cluster may have lost what was written "
-        words += "last, as by a recovery. It is left as it is: give this EtcdBackup another path"
-        raise OverwriteRefused(Failure("AlreadyStored", words))
 
 
 def _whose(order: Order, theirs: Manifest) -> str:
@@ -232,6 +232,7 @@ def _unreadable(order: Order, error: BadManifest) -> OverwriteRefused:
     )
 
 
-def _stored_already(order: Order, words: str) -> OverwriteRefused:
+def _stored_already(order: Order, words: str, *, final: bool = True) -> OverwriteRefused:
+    """`final`: the next try would meet the same."""
     where = order.store.path_field
-    return OverwriteRefused(Failure("AlreadyStored", f"{where}: {words}", final=True))
+    return OverwriteRefused(Failure("AlreadyStored", f"{where}: {words}", final=final))

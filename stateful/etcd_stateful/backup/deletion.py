@@ -87,7 +87,7 @@ def decide(
     running: Job | None,
     job: Job | None,
     told: float,
-    read: bool = False,
+    read: bool,
 ) -> Step | None:
     """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 

@@ -295,12 +295,16 @@ def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None)
 def is_ledger_older(seen: Observation) -> bool:
     """Whether a first member has had a ticket that is not in the ledger: the Secret was put back
     from before. Then any of them may have had one."""
-    record = recorded(seen)
-    held = [claim.record for claim in seen.claims] + [pod.record for pod in seen.pods]
-    had = {one.member_id for one in held if one} | {pod.ran_as for pod in seen.pods}
-    had |= {status.member_id for status in seen.statuses.values()}
-    first = {one.member_id for one in record.members}
+    record, first = recorded(seen), {one.member_id for one in recorded(seen).members}
+    had = owning_volumes(seen) | {status.member_id for status in seen.statuses.values()}
     return any(record.challenge(member) is None for member in had & first)
+
+
+def owning_volumes(seen: Observation) -> set[int]:
+    """IDs of members that own a volume, by the records on claims and pods, or by what `start` said
+    before it let etcd run."""
+    held = [claim.record for claim in seen.claims] + [pod.record for pod in seen.pods]
+    return {one.member_id for one in held if one} | {pod.ran_as for pod in seen.pods}
 
 
 def lacks_pod(seen: Observation, seat: Seat) -> bool:

@@ -122,7 +122,9 @@ STUCK = Job("j", "u", "1", 0.0, "running", unpullable=True)
 
 
 def test_a_trial_restore_a_deletion_and_a_description_are_recreated_as_well() -> None:
-    held = deletion.decide((deletion.FINALIZER,), wanted=True, running=None, job=STUCK, told=1.0)
+    held = deletion.decide(
+        (deletion.FINALIZER,), wanted=True, running=None, job=STUCK, told=1.0, read=False
+    )
 
     assert isinstance(plan._trying(STUCK), DeleteBackupJob)
     assert isinstance(held, DeleteBackupJob)

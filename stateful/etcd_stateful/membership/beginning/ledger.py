@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.records.bootstrap import Bootstrap
 
@@ -41,7 +42,6 @@ def pruned(seen: Observation) -> Bootstrap:
 
 
 def _named(seen: Observation) -> set[int]:
-    """Members that own a volume, by the records on claims and pods or by what `start` found."""
-    held = [one.record for one in seen.claims] + [one.record for one in seen.pods]
-    found = [pod.answer.finding.member_id or 0 for pod in seen.pods if pod.answer]
-    return {one.member_id for one in held if one} | {pod.ran_as for pod in seen.pods} | {*found}
+    """Members that own a volume, also by what `start` finds now."""
+    found = {pod.answer.finding.member_id or 0 for pod in seen.pods if pod.answer}
+    return roster.owning_volumes(seen) | found

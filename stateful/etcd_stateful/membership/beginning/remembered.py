@@ -101,9 +101,12 @@ def pods_of_others(seen: Observation, cluster_id: int) -> list[str]:
 
 
 def _has_ended(seen: Observation, ordinal: int, cluster_id: int) -> bool:
+    """Whether the pod at this ordinal answers for its own member, of an epoch that has ended or of
+    an earlier attempt."""
     held, record = _record(seen, ordinal), seen.bootstrap
-    is_later = bool(held and record and held.epoch > record.epoch)
-    return held is not None and held.cluster_id == cluster_id and not is_later
+    if held is None or held.cluster_id != cluster_id:
+        return False
+    return record is None or held.epoch <= record.epoch
 
 
 def _record(seen: Observation, ordinal: int) -> MemberRecord | None:

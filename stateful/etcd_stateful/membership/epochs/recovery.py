@@ -92,12 +92,23 @@ def _proven_epochs(seen: Observation) -> dict[str, int]:
     says the same: anybody may edit the claim."""
     found: dict[str, int] = {}
     for pod in seen.pods:
-        claim, of = seen.claim(pod.ordinal), pod.epoch if pod.runs_etcd else None
-        if pod.finding and pod.finding.cluster_uid == seen.cluster.uid:
-            of = pod.finding.epoch
-        if of and claim and claim.own_record and survivor.is_ours(seen, claim):
-            found |= {pod.name: of} if claim.own_record.epoch == of else {}
+        epoch = _epoch_of_volume(seen, pod)
+        if epoch and epoch == _epoch_on_claim(seen, pod):
+            found[pod.name] = epoch
     return found
+
+
+def _epoch_of_volume(seen: Observation, pod: Pod) -> int | None:
+    if pod.finding and pod.finding.cluster_uid == seen.cluster.uid:
+        return pod.finding.epoch
+    return pod.epoch if pod.runs_etcd else None
+
+
+def _epoch_on_claim(seen: Observation, pod: Pod) -> int | None:
+    claim = seen.claim(pod.ordinal)
+    if claim is None or claim.own_record is None or not survivor.is_ours(seen, claim):
+        return None
+    return claim.own_record.epoch
 
 
 def refused(seen: Observation) -> Step | None:

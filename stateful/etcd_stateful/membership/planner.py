@@ -118,9 +118,7 @@ def _deleting(seen: Observation) -> Step | None:
 
 
 def _paused(seen: Observation) -> Step | None:
-    if seen.cluster.paused:
-        return Hold("Paused", PAUSED)
-    return None
+    return Hold("Paused", PAUSED) if seen.cluster.paused else None
 
 
 def _names_taken(seen: Observation) -> Step | None:
@@ -287,6 +285,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     tls_switch.take_back,
     upgrade.correct_record,
     recovery.correct_record,
+    bootstrap.older_record,
     # Secrets that pods mount, before the pods.
     _Edits(rotation.advance),
     _asked_of_issuer,

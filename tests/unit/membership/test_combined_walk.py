@@ -193,6 +193,7 @@ LIKELY: dict[Callable[[Walk], None], float] = {
     Walk.write_is_refused: 0.6,
     Walk.secret_is_damaged: 0.2,
     Walk.secret_is_mended: 0.3,
+    Walk.secret_is_put_back: 1,
     Walk.record_on_a_claim_is_damaged: 0.2,
     Walk.records_on_claims_are_mended: 0.5,
     Walk.name_is_taken: 0.4,

@@ -13,7 +13,15 @@ from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import CreateSecret, Hold, MemberRemove, Settled, WriteBootstrap
+from etcd_stateful.membership.steps import (
+    CreateJob,
+    CreateSecret,
+    Hold,
+    MemberRemove,
+    PushTicket,
+    Settled,
+    WriteBootstrap,
+)
 from etcd_stateful.records.bootstrap import Bootstrap
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
@@ -22,8 +30,20 @@ EMPTY_DIR = {"pod": {"emptyDir": {}}}
 def settled(world: World) -> list[Bootstrap]:
     """Lets the cluster form, and returns the records that it had before, oldest first."""
     assert drive(world, idle=2) == Settled()
+    return [one for one in _records(world) if not one.latched]
+
+
+def _records(world: World) -> list[Bootstrap]:
     written = [one for one in world.history if isinstance(one, CreateSecret | WriteBootstrap)]
-    return [one.record for one in written if not one.record.latched]
+    return [one.record for one in written]
+
+
+def _go_on(world: World) -> None:
+    step = decide(world.observe())
+    if is_write(step):
+        world.apply(step)
+    else:
+        world.turn()
 
 
 def put_back(world: World, record: Bootstrap, *, status: bool = False) -> None:
@@ -80,9 +100,11 @@ def test_a_cluster_whose_volumes_were_lost_began_empty_although_its_status_knew_
     assert world.record.attempt == 1
 
 
-def test_too_few_are_left_to_form_a_cluster_whose_status_was_lost_too() -> None:
+def test_too_few_are_left_to_form_a_cluster_that_nothing_else_shows_to_have_formed() -> None:
     world = World(body(3))
     put_back(world, settled(world)[0])
+    for only_of_formed in (("Service", "c-client"), ("PodDisruptionBudget", "c")):
+        del world.objects[only_of_formed]
     for ordinal in (0, 1):
         lose_data(world, ordinal)
 
@@ -125,6 +147,23 @@ def test_after_a_recovery_no_member_could_start_again_or_all_were_stopped_once_m
     assert labels(world.history)[0] != "StatefulSet c"
 
 
+def test_a_recovery_was_carried_out_once_more_while_no_pod_told_that_it_was_over() -> None:
+    """Nor did the StatefulSet, which was lost too. The members that had joined since would have
+    been given up."""
+    world = lost()
+    before = world.record
+    world.ask(1)
+    assert drive(world) == Settled()
+    put_back(world, before)
+    world.delete_stateful_set(with_pods=True)
+    world.turn()
+
+    assert drive(world) == Settled()
+
+    assert world.record.epoch == 2
+    assert not [one for one in world.history if isinstance(one, CreateJob)]
+
+
 def test_an_edited_annotation_of_a_claim_ends_no_epoch() -> None:
     world = formed()
     claim = world.claims[1]
@@ -148,6 +187,83 @@ def test_a_cluster_that_was_restored_in_place_is_told_how_to_get_its_record_back
     assert isinstance(rest, Hold)
     assert rest.reason == "SplitBrain"
     assert "put back from an old copy, delete Secret c-start" in rest.message
+    world.lose_secret()
+    assert drive(world) == Settled()
+    assert world.record.cluster_id == restored
+
+
+@pytest.mark.parametrize("left", [("Service", "c-client"), ("PodDisruptionBudget", "c"), None])
+def test_an_empty_cluster_began_when_all_volumes_and_the_status_were_lost_too(
+    left: tuple[str, str] | None,
+) -> None:
+    """Objects that only a formed cluster has, or a claim of a later epoch, show that it had formed
+    (I11)."""
+    world = running(3)
+    before = _records(world)[0]
+    if left is None:
+        world.ask()
+        while not world.filled:
+            _go_on(world)
+    put_back(world, before)
+    for kind in {("Service", "c-client"), ("PodDisruptionBudget", "c")} - {left}:
+        del world.objects[kind]
+    for ordinal in range(3):
+        world.empty(ordinal)
+    world.turn()
+    world.restore = None
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert not [one for one in world.history if isinstance(one, PushTicket)]
+
+
+def test_the_record_of_an_earlier_attempt_was_taken_for_that_of_the_one_that_formed() -> None:
+    world = World(body(1))
+    while world.secret is None:
+        world.apply(decide(world.observe()))
+    first = world.record
+    world.edit(size=3)
+    assert drive(world, idle=2) == Settled()
+    formed_as = world.record.cluster_id
+    assert first.cluster_id != formed_as
+    put_back(world, first, status=True)
+    world.cut_off = True
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert "put back from an old copy" in rest.message
+    world.cut_off = False
+    world.lose_secret()
+    assert drive(world) == Settled()
+    assert world.record.cluster_id == formed_as
+
+
+@pytest.mark.parametrize("told_by", ["StatefulSet", "pods", "status"])
+def test_a_restore_in_place_was_begun_again_on_the_volume_that_its_etcd_runs_on(
+    told_by: str,
+) -> None:
+    """etcd did not answer for a moment, so nothing showed that it was over."""
+    world = running(3)
+    world.ask()
+    while not world.filled:
+        _go_on(world)
+    during = replace(world.record, successor=world.order)
+    assert drive(world) == Settled()
+    restored = world.record.cluster_id
+    put_back(world, during, status=told_by == "status")
+    world.cut_off = True
+    if told_by != "StatefulSet":
+        world.delete_stateful_set(with_pods=told_by == "status")
+        world.turn()
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert "delete the Secret" in rest.message
+    assert not world.history
+    world.cut_off = False
     world.lose_secret()
     assert drive(world) == Settled()
     assert world.record.cluster_id == restored

@@ -20,6 +20,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, DeleteClaim, DeletePod, PushTicket, Step
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.observed.put_off import PutOff
+from etcd_stateful.records.bootstrap import Bootstrap
 
 NO_NODE = "no node has its volume"
 
@@ -35,6 +36,8 @@ class DayWorld(SwitchWorld, InPlaceWorld):
         """Kinds that a webhook refuses."""
         self.barred: dict[int, PushTicket] = {}
         """Tickets of pods that etcd lets join no cluster yet; their containers restart."""
+        self.earlier: list[Bootstrap] = []
+        """Every record that this cluster has had, of which somebody may have kept a copy."""
         self._put_off: dict[tuple[str, str], PutOff] = {}
 
     # What a human does.
@@ -63,6 +66,7 @@ class DayWorld(SwitchWorld, InPlaceWorld):
         kept = {key: one for key, one in self.body["spec"].items() if key != "retainedClaims"}
         self.body = body(uid=uid, **(kept | spec))
         self.secret, self.damage, self.version, self.job = None, "", "", None
+        self.earlier.clear()
         for left in (self.objects, self.pods, self.leaves, self.authorities, self._put_off):
             left.clear()
 
@@ -91,6 +95,10 @@ class DayWorld(SwitchWorld, InPlaceWorld):
         if isinstance(step, DeletePod | DeleteClaim) and _kind(step) in self.refused:
             self._refuse_deletion(step)
         super().apply(step)
+
+    def _store(self, record: Bootstrap) -> None:
+        super()._store(record)
+        self.earlier.append(self.record)
 
     def _refuse_deletion(self, step: DeletePod | DeleteClaim) -> None:
         why = f"the deletion of {step.name} is refused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from day_world import DayWorld
@@ -103,6 +104,17 @@ class Mishaps(Walking[DayWorld]):
 
     def secret_is_mended(self) -> None:
         self.world.damage = ""
+
+    def secret_is_put_back(self) -> None:
+        """As it was at some earlier moment; now and then together with another mishap."""
+        if not self.world.earlier:
+            return
+        record = self.chance.choice(self.world.earlier)
+        self.world.secret, self.world.damage = (self.world._next(), record), ""
+        if self.chance.random() < 0.3:
+            beside = self.chance.choice(BESIDE)
+            self.log.append(f"  with {beside.__name__}")
+            beside(self)
 
     def all_objects_are_lost(self) -> None:
         if self.chance.random() < 0.8:
@@ -206,3 +218,15 @@ class Mishaps(Walking[DayWorld]):
 
     def backup_comes_and_goes(self) -> None:
         self.world.backups = {"b": backup()} if self.chance.random() < 0.5 else {}
+
+
+BESIDE: tuple[Callable[[Mishaps], None], ...] = (
+    Mishaps.pod_dies,
+    Mishaps.volume_is_lost,
+    Mishaps.stateful_set_is_deleted,
+    Mishaps.status_is_from_a_backup,
+    Mishaps.node_is_removed,
+    Mishaps.claim_is_restored_from_a_copy,
+    Mishaps.container_restarts_on_an_emptied_volume,
+)
+"""What may happen in the moment in which a Secret is put back."""

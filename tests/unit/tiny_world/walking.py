@@ -9,7 +9,7 @@ from worlds import Conflict, World, is_write
 
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.members import Alarm, is_corrupt
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
 
@@ -65,8 +65,10 @@ class Walking(Generic[W]):
             self.world.pods[self.chance.choice(there)].silent = self.chance.random() < 0.5
 
     def disk_hangs(self) -> None:
-        """Or those that hung go on. Not a learner's: its probe fails anyway, so nothing tells."""
+        """Or those that hung go on. Not a learner's, nor one under CORRUPT: the probe fails anyway,
+        so nothing tells."""
         etcd, serving = self.world.etcd, self.world.serving()
+        serving = set() if etcd and is_corrupt(tuple(etcd.alarms)) else serving
         for ordinal, pod in sorted(self.world.pods.items()):
             if pod.hangs:
                 pod.hangs = None
@@ -74,8 +76,10 @@ class Walking(Generic[W]):
                 pod.hangs = (etcd.leader, etcd.term)
 
     def volume_differs(self) -> None:
-        """One member is corrupt, and etcd blames any of them."""
+        """One member is corrupt, and etcd blames any of them. Not while a disk hangs: see there."""
         etcd = self.world.etcd
+        if any(pod.hangs for pod in self.world.pods.values()):
+            return
         if etcd and len(etcd.voters) > 2 and not etcd.alarms and not etcd.differing:
             etcd.differing = {self.chance.choice(etcd.voters): 2}
             etcd.alarms = [Alarm("CORRUPT", self.chance.choice(etcd.voters))]

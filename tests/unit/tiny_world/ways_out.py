@@ -68,9 +68,11 @@ def _delete_secret(world: DayWorld, _: str) -> bool:
 
 def _name_cluster(world: DayWorld, message: str) -> bool:
     """Names the one that the message names, or else that on the highest ordinal: it is that of a
-    restore in place, if there was one."""
+    restore in place, if there was one. A Secret that was put back is deleted instead."""
     said = re.findall(r"says ([0-9a-f]{16})", message)
     said += re.findall(r"put ([0-9a-f]{16}) into", message)
+    if "delete the Secret" in message:
+        return _delete_secret(world, message)
     if "status.clusterID" in message and said:
         world.body["status"] = {**world.body["status"], "clusterID": said[-1]}
         return True

@@ -166,14 +166,38 @@ def latch(seen: Observation) -> Step | None:
 
 
 def latch_again(seen: Observation) -> Step | None:
-    """The same once more if the status knows it, because the Secret was put back from before. A
-    member without data would get its ticket again, or all of them would form an empty cluster."""
+    """The same once more if the cluster had formed before: then the Secret was put back from before
+    that. A member without data would get its ticket again, or all of them would form an empty
+    cluster."""
     record = recorded(seen)
-    if record.latched or seen.last_cluster_id != record.cluster_id:
+    if record.latched or not (why := remembered.why_formed(seen)):
         return None
+    if (known := remembered.cluster_ids(seen)) and record.cluster_id not in known:
+        return _put_back(seen, f"{why}, but not as cluster {identity.to_hex(record.cluster_id)}")
     formed = records.restored(record, record.size) if record.restoring else records.latch(record)
-    reason = "the cluster has formed before, by its status: its record was put back from before"
-    return WriteBootstrap.of(seen, formed, reason)
+    return WriteBootstrap.of(seen, formed, f"{why}: its record was put back from before that")
+
+
+def older_record(seen: Observation) -> Step | None:
+    """Holds if a recovery or a restore in place has begun an epoch that the record does not know.
+    Volumes of the epoch before, which has ended, would run again. Asked once the volumes had their
+    chance to correct the record (`recovery.correct_record`)."""
+    record, epoch = recorded(seen), remembered.epoch_of_pods(seen)
+    taking = record.successor
+    if taking and taking.cluster_id == seen.last_cluster_id:
+        return _put_back(seen, "by the status, the restore on record has taken over")
+    if epoch <= max(record.epoch, record.begun) or not remembered.cluster_ids(seen):
+        return None  # or there is nothing to rebuild it from
+    return _put_back(seen, f"pods are made for epoch {epoch}, and the record is of {record.epoch}")
+
+
+def _put_back(seen: Observation, why: str) -> Hold:
+    secret = naming.start_secret(seen.cluster.name)
+    return Hold(
+        "SplitBrain",
+        f"{why}: Secret {secret} was put back from an old copy. Nothing is started from its "
+        "record: delete the Secret, and the record is rebuilt from the claims",
+    )
 
 
 def is_of_past_epoch(seen: Observation, pod: Pod) -> bool:

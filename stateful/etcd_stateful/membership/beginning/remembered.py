@@ -18,7 +18,7 @@ from etcd_stateful.manifests.statefulset import begun_in, is_assumed, version_of
 from etcd_stateful.membership.members import replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.versions import Version, minor_of
 
@@ -57,6 +57,19 @@ def not_ended(seen: Observation) -> set[int]:
     held = (claim.own_record for claim in seen.claims if not claim.deleting)
     ours = (one for one in held if one and one.cluster_uid == seen.cluster.uid)
     return {one.cluster_id for one in ours if epoch is not None and one.epoch >= epoch}
+
+
+def why_formed(seen: Observation) -> str:
+    """What shows that the cluster has formed, whatever its record says; empty if nothing does."""
+    if seen.last_cluster_id is not None:
+        return f"the cluster has formed before, by its status ({to_hex(seen.last_cluster_id)})"
+    if seen.client_service or seen.disruption_budget:
+        return "the cluster has formed before, as it has objects that are created only then"
+    later = (one for one in seen.claims if one.own_record and one.own_record.epoch > FIRST_EPOCH)
+    ours = (one.name for one in later if one.cluster_uid == seen.cluster.uid)
+    if name := next(ours, ""):
+        return f"the cluster has formed before, as claim {name} is of a later epoch"
+    return ""
 
 
 def answering(seen: Observation) -> set[int]:
@@ -119,7 +132,7 @@ def _epoch(seen: Observation, cluster_id: int) -> int:
     """The highest epoch on the cluster's claims: a recovery has ended all lower ones."""
     held = [claim.record for claim in seen.claims if claim.record]
     epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
-    return max(epochs, default=records.FIRST_EPOCH)
+    return max(epochs, default=FIRST_EPOCH)
 
 
 def _expected_epoch(seen: Observation) -> int | None:
@@ -137,10 +150,15 @@ def _begun(seen: Observation, epoch: int) -> int:
     still has a note of that epoch. That of a claim is of a restore in place, also of one that was
     cancelled, as long as something keeps the claim.
     """
-    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
     held = [claim.record.epoch for claim in seen.claims if claim.record]
-    begun = max([_expected_epoch(seen) or 0, noted, *held])
+    begun = max([epoch_of_pods(seen), *held])
     return begun if begun > epoch else 0
+
+
+def epoch_of_pods(seen: Observation) -> int:
+    """The latest epoch that pods were made for, or that is noted as begun; 0 if unknown."""
+    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
+    return max([_expected_epoch(seen) or 0, noted, *(pod.epoch or 0 for pod in seen.pods)])
 
 
 def _version_in_objects(seen: Observation) -> Version | None:

@@ -78,7 +78,17 @@ def why_not(seen: Observation, asked: Recovery) -> str:
         return why
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _answers(seen, pod)]:
         return f"spec.recovery.fenced lists {', '.join(alive)}, but {', '.join(alive)} answers"
-    return _why_no_survivor(seen, asked.survivor, roster.seat_named(seen, asked.survivor))
+    seat = roster.seat_named(seen, asked.survivor)
+    return _why_no_survivor(seen, asked.survivor, seat) or _why_over(seen, seat)
+
+
+def _why_over(seen: Observation, seat: Seat | None) -> str:
+    """Why such a recovery was carried out before, though the record, which was put back from before
+    it, does not know; empty if it was not."""
+    held = seat.claim.record if seat and seat.claim else None
+    if held is None or held.epoch <= recorded(seen).epoch:
+        return ""
+    return f"it is over, as the claim of its survivor is of epoch {held.epoch} already: remove it"
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:

@@ -315,14 +315,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "return max(epochs, default=records.FIRST_EPOCH)",
-        "return records.FIRST_EPOCH",
+        "return max(epochs, default=FIRST_EPOCH)",
+        "return FIRST_EPOCH",
         "a Secret that is made again lets volumes of before run",
     ),
     Mutant(
         _REMEMBERED,
-        "begun = max([_expected_epoch(seen) or 0, noted, *held])",
-        "begun = max([_expected_epoch(seen) or 0, noted])",
+        "begun = max([epoch_of_pods(seen), *held])",
+        "begun = epoch_of_pods(seen)",
         "a recovery begins the epoch of a volume that a cancelled restore has left",
     ),
     Mutant(

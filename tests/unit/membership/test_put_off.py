@@ -453,7 +453,7 @@ def test_a_missing_stateful_set_is_waited_for() -> None:
 def _epoch(live: Any) -> None:
     start = live["spec"]["template"]["spec"]["initContainers"][0]
     settings = next(one for one in start["env"] if one["name"] == "START_SETTINGS")
-    settings["value"] = settings["value"].replace('"epoch": 1', '"epoch": 7')
+    settings["value"] = settings["value"].replace('"epoch": 1', '"epoch": 0')
 
 
 def _version(live: Any) -> None:

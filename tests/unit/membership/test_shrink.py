@@ -480,6 +480,7 @@ def test_recreating_a_stateful_set_is_decided_twice(latched: bool) -> None:
     """With an old view of the claims it could get fewer replicas than there are members (I5), and
     before the cluster has formed, with an old view of the record, another version (I9)."""
     seen = replace(formed(3).observe(), stateful_set=None, pods=(), etcd=None, statuses={})
+    seen = replace(seen, client_service=None, disruption_budget=None)
     assert seen.secret is not None
     assert seen.secret.bootstrap is not None
     record = replace(seen.secret.bootstrap, latched=latched)

@@ -526,13 +526,19 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        "    if off is None or not wanted:\n",
+        "    if off is None or not backup.delete_stored:\n",
         "    if off is None:\n",
         "Retain does not let go of an object that is being deleted",
     ),
     Mutant(
         _DELETION,
-        "    if running and may_still_run(running):\n",
+        "    if before and (left := left_elsewhere(backup, stored, before)):\n",
+        "    if before and (left := ''):\n",
+        "a file at the path of before an edit stays when its object is deleted",
+    ),
+    Mutant(
+        _DELETION,
+        "    if before and may_still_run(before):\n",
         "    if False:\n",
         "a backup is stored behind its own deletion",
     ),

@@ -149,13 +149,14 @@ class Backups:
         name = plan.job_name(backup, deletion.deletion_run(backup))
         last = stored_conditions.find(body.get("status"), "Complete").get("reason")
         fails = last == deletion.FAILED
-        running = await self._running(body, backup) if held else None
+        before = await self._last_job(body, backup) if held else None
         job = await self._jobs.find(backup, name) if held else None
-        begins = held and not (running or job)
+        begins = held and not (before or job)
         step = deletion.decide(
+            backup,
+            body.get("status") or {},
             finalizers,
-            wanted=backup.delete_stored,
-            running=running,
+            before=before,
             job=job,
             told=reading.since_update(body, "Complete", self._wall_clock()) if fails else 0.0,
             read=begins and await is_being_read(self._kube, self._store, body, backup),
@@ -169,14 +170,15 @@ class Backups:
             return step.after
         return await self._do(body, backup, step)
 
-    async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
-        """The Job that may still store something: the one that the status names, or one created
-        since. The deletion has raised the generation, so the run of the previous one is meant."""
-        before = replace(backup, generation=backup.generation - 1)
-        run, told = self._due(body, before), str((body.get("status") or {}).get("job") or "")
+    async def _last_job(self, body: Json, backup: EtcdBackup) -> Job | None:
+        """The Job that may still store something, or has stored what nothing else leads to: the
+        one that the status names, or one created since. The deletion has raised the generation, so
+        the run of the previous one is meant."""
+        before, stored = replace(backup, generation=backup.generation - 1), body.get("status") or {}
+        run, told = self._due(body, before), str(stored.get("job") or "")
         names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
-        found = [await self._jobs.find(backup, name) for name in names if name]
-        known = next((job for job in found if job and deletion.may_still_run(job)), None)
+        found = [job for name in names if name and (job := await self._jobs.find(backup, name))]
+        known = next((job for job in found if deletion.matters(backup, stored, job)), None)
         return known if known or told else await self._jobs.unnamed(backup)
 
     def _due(self, body: Json, backup: EtcdBackup) -> Run | None:

@@ -71,6 +71,13 @@ def is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
     return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
 
 
+def left_elsewhere(backup: EtcdBackup, stored: Mapping[str, Any], job: Job) -> str:
+    """Location of what a Job has stored, if neither the spec nor the status leads there."""
+    left = "" if job.other_owner else job.said.left
+    known = left in (stored.get("location"), stored.get("unproven"))
+    return "" if known or is_where_it_stores(backup, left) else left
+
+
 def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
     """Adds the finalizer if it is wanted, and removes it if not; None if nothing has to change."""
     if (FINALIZER in finalizers) == wanted:
@@ -81,10 +88,11 @@ def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers 
 
 
 def decide(
+    backup: EtcdBackup,
+    stored: Mapping[str, Any],
     finalizers: Sequence[str],
     *,
-    wanted: bool,
-    running: Job | None,
+    before: Job | None,
     job: Job | None,
     told: float,
     read: bool,
@@ -92,16 +100,19 @@ def decide(
     """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 
     Args:
-        running: the Job of the last backup, if it `may_still_run`.
+        stored: the status.
+        before: the Job of the last backup, if it `matters`.
         job: the Job that deletes what is stored.
         told: for how many seconds `Complete` has said that it fails.
         read: whether a restore reads what is stored, or is about to.
     """
     off = finalizer_step(finalizers, wanted=False)
-    if off is None or not wanted:
+    if off is None or not backup.delete_stored:
         return off
-    if running and may_still_run(running):
-        return _stop(running)
+    if before and (left := left_elsewhere(backup, stored, before)):
+        return plan.left_by_an_edit("Deleting", left)
+    if before and may_still_run(before):
+        return _stop(before)
     if job is None:
         return _READ if read else CreateDeletionJob()
     return _of_job(job, off, told)
@@ -111,6 +122,11 @@ def may_still_run(job: Job) -> bool:
     """Whether a pod of the Job may still run. A Job that is being deleted exists until its pod is
     gone."""
     return not job.other_owner and (job.state == "running" or job.deleting)
+
+
+def matters(backup: EtcdBackup, stored: Mapping[str, Any], job: Job) -> bool:
+    """Whether the Job of a backup has to be looked at before what is stored is deleted."""
+    return may_still_run(job) or bool(left_elsewhere(backup, stored, job))
 
 
 def _stop(running: Job) -> Step:

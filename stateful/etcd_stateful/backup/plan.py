@@ -171,9 +171,13 @@ def _of_earlier(seen: ObservedBackup, job: Job) -> Step | None:
     if job.other_owner:
         return None
     if left and seen.stored.get("unproven") != left:
-        words = f"the spec was changed before {left} counted"
-        return WriteStatus("Starting", words, "Unknown", after=1.0, unproven=left)
+        return left_by_an_edit("Starting", left)
     return _stop_earlier(job) if job.state == "running" else None
+
+
+def left_by_an_edit(reason: str, location: str) -> WriteStatus:
+    words = f"the spec was changed before {location} counted"
+    return WriteStatus(reason, words, "Unknown", after=1.0, unproven=location)
 
 
 def _stop_earlier(job: Job) -> Step:

@@ -15,12 +15,13 @@ from etcd_operator.kube.events import Events
 from etcd_operator.objects.jobs import is_unpullable
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.backup import deletion, outcome, plan, restores
 from etcd_stateful.backup.observed import Job
 from etcd_stateful.backup.steps import DeleteJob as DeleteBackupJob
 from etcd_stateful.membership.steps import CreateJob, DeleteJob, Settled
-from unit.backup_controllers.backup.one_backup import KEY, STORED, World
+from unit.backup_controllers.backup.one_backup import KEY, SPEC, STORED, World
 from unit.backup_controllers.restore.one_restore import SPEC as RESTORE
 from unit.membership.recovery.driving import drive_until, raised
 
@@ -122,8 +123,9 @@ STUCK = Job("j", "u", "1", 0.0, "running", unpullable=True)
 
 
 def test_a_trial_restore_a_deletion_and_a_description_are_recreated_as_well() -> None:
+    backup = parse_backup({"metadata": {"name": "b"}, "spec": SPEC | {"deletionPolicy": "Delete"}})
     held = deletion.decide(
-        (deletion.FINALIZER,), wanted=True, running=None, job=STUCK, told=1.0, read=False
+        backup, {}, (deletion.FINALIZER,), before=None, job=STUCK, told=1.0, read=False
     )
 
     assert isinstance(plan._trying(STUCK), DeleteBackupJob)

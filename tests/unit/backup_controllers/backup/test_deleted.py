@@ -19,7 +19,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
-from etcd_stateful.backup import deletion, order
+from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.plan import SLOW_SECONDS
 from unit.backup_controllers.backup.one_backup import KEY, STORED, Skewed, World, made
@@ -135,6 +135,35 @@ class TestWithTheObject:
         job = world.kube.live(JOBS, "b-backup-delete-g2")
         told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
         assert told.also == also
+
+    @pytest.mark.parametrize("stops", [False, True], ids=["had just ended", "was being stopped"])
+    async def test_what_a_run_had_stored_before_its_path_was_edited_stayed_after_the_deletion(
+        self, world: World, stops: bool
+    ) -> None:
+        """No pass had come between the end of the run, the edit and the deletion, so only the
+        report of its Job told of that file."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.run_pod()
+        await world.settle()
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        path = {"path": "mybucket/new", "awsSecret": "aws"}
+        world.kube.put(ETCD_BACKUPS, body | {"spec": body["spec"] | {"s3": path}})
+        await self.gone(world)
+        if stops:
+            await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        if not stops:
+            world.end_job()
+        await world.settle()
+
+        assert world.status["unproven"] == STORED.location
+        if stops:
+            world.stop_pod()
+        await world.settle()
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
+        told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+        assert told.also == (STORED.location,)
 
     @pytest.mark.parametrize("seen", [True, False], ids=["", "the watch is late"])
     @pytest.mark.parametrize("periodic", [False, True])

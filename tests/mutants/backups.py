@@ -526,6 +526,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
+        "failure and failure.reason == FAILED else",
+        "failure else",
+        "a file that its store did not delete is forgotten",
+    ),
+    Mutant(
+        _DELETION,
         "    if off is None or not backup.delete_stored:\n",
         "    if off is None:\n",
         "Retain does not let go of an object that is being deleted",

@@ -22,6 +22,8 @@ from etcd_stateful.backup.steps import DeleteJob, WriteStatus
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
 FAILED: Final = "DeletionFailed"
+LOCATIONS: Final = ("location", "unproven")
+"""Fields of the status with the location of what is stored."""
 AGAIN_SECONDS: Final = 600.0
 """Time from one failed deletion to the next try."""
 
@@ -60,7 +62,7 @@ def other_locations(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str,
     Args:
         stored: the status.
     """
-    told = (str(stored.get(field) or "") for field in ("location", "unproven"))
+    told = (str(stored.get(field) or "") for field in LOCATIONS)
     return tuple(dict.fromkeys(one for one in told if one and not is_where_it_stores(backup, one)))
 
 
@@ -74,7 +76,7 @@ def is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
 def left_elsewhere(backup: EtcdBackup, stored: Mapping[str, Any], job: Job) -> str:
     """Location of what a Job has stored, if neither the spec nor the status leads there."""
     left = "" if job.other_owner else job.said.left
-    known = left in (stored.get("location"), stored.get("unproven"))
+    known = left in map(stored.get, LOCATIONS)
     return "" if known or is_where_it_stores(backup, left) else left
 
 
@@ -158,4 +160,6 @@ def _held(job: Job) -> WriteStatus:
         )
     words = f"the stored backup cannot be deleted: {why}. It is retried every ten minutes and "
     words += "after an edit; set deletionPolicy to Retain to keep it and delete the object"
-    return WriteStatus(FAILED, words, after=plan.SLOW_SECONDS)
+    # By this reason the Job says that only what is in other stores is still there.
+    emptied = job.store if failure and failure.reason == FAILED else None
+    return WriteStatus(FAILED, words, after=plan.SLOW_SECONDS, emptied=emptied)

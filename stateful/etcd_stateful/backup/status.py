@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import without_effect
-from etcd_stateful.backup import names
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import deletion, names
 from etcd_stateful.backup.foreign_files import ForeignFile, ForeignFiles
 from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Progress, Stored, Verified
@@ -80,6 +81,7 @@ def render(
         status["unproven"] = said.unproven
     elif said.stored and _is_replaced(str(status.get("unproven") or ""), said.stored):
         status.pop("unproven", None)
+    status = _without(said.emptied, status)
     if said.progress:
         status["progress"] = _progress(said.progress)
     conditions = [_accepted(body)]
@@ -186,6 +188,14 @@ def kept(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
     """These fields of the status, as far as they are set."""
     stored: Mapping[str, Any] = body.get("status") or {}
     return {key: stored[key] for key in fields if key in stored}
+
+
+def _without(emptied: Store | None, status: dict[str, Any]) -> dict[str, Any]:
+    """Without what leads into this store. The report of the Job may do so as well."""
+    if emptied is None:
+        return status
+    led = {key for key in deletion.LOCATIONS if emptied.key_at(str(status.get(key) or ""))}
+    return {key: value for key, value in status.items() if key not in {"job", *led}}
 
 
 def _stored(stored: Stored, proven: Verified | None, now: str) -> dict[str, Any]:

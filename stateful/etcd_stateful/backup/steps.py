@@ -57,6 +57,8 @@ class WriteStatus:
     unproven: str = ""
     """Location of a backup that a run has left in the store which failed, or which an edit has
     ended."""
+    emptied: Store | None = None
+    """A store in which nothing of it is left, because that was deleted."""
     progress: Progress | None = None
     began: float | None = None
     """When the run began; set only if the run is over."""

@@ -21,6 +21,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
+from etcd_stateful.backup.outcome import Failure
 from etcd_stateful.backup.plan import SLOW_SECONDS
 from unit.backup_controllers.backup.one_backup import KEY, STORED, Skewed, World, made
 
@@ -164,6 +165,44 @@ class TestWithTheObject:
         job = world.kube.live(JOBS, "b-backup-delete-g2")
         told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
         assert told.also == (STORED.location,)
+
+    async def test_files_in_two_buckets_could_not_be_deleted_whichever_of_them_the_spec_named(
+        self, world: World
+    ) -> None:
+        """The Job in each reported the file in the other, also once that had been deleted."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        told = body["status"] | {"unproven": "s3://other/etcd.backup"}
+        world.kube.put(ETCD_BACKUPS, body | {"status": told})
+        await self.gone(world)
+        await world.settle()
+        elsewhere = Failure(deletion.FAILED, "'s3://other/etcd.backup' is not in it", final=True)
+        world.run_pod(name="p2", message=outcome.serialise(elsewhere), of="b-backup-delete-g2")
+        self.fail(world)
+        await world.settle()
+
+        assert "location" not in world.status
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["s3"]["path"] = "other/etcd.backup"
+        body["metadata"]["generation"] += 1
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+        job = world.kube.live(JOBS, "b-backup-delete-g3")
+        told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+        assert told.also == ()
+
+    async def test_what_a_store_has_not_deleted_stays_in_the_status(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+        silent = Failure("StoreUnreachable", "it does not answer")
+        world.run_pod(name="p2", message=outcome.serialise(silent), of="b-backup-delete-g2")
+        self.fail(world)
+        await world.settle()
+
+        assert world.status["location"] == STORED.location
 
     @pytest.mark.parametrize("seen", [True, False], ids=["", "the watch is late"])
     @pytest.mark.parametrize("periodic", [False, True])

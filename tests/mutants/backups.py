@@ -519,6 +519,12 @@ MUTANTS: Final = [
         "what was stored before the path was edited stays, and is said to be deleted",
     ),
     Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "        if is_own and not self._is_stored:\n",
+        "        if is_own:\n",
+        "the file of another that has replaced ours is deleted with our object",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/removal.py",
         "        return _not_here(order.store, out_of_reach[0])\n",
         "        pass\n",

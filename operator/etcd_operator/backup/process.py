@@ -83,6 +83,8 @@ class Backup:
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
         self._left: _Taken | None = None
         """What is stored, or about to be, and does not count yet."""
+        self._is_stored = False
+        """Whether the file of `_left` was seen to be stored, and not to be damaged since."""
 
     def stop(self, failure: Failure) -> None:
         """Ends the backup early, with this failure unless the backup is stored by then."""
@@ -124,13 +126,14 @@ class Backup:
 
     async def _mark_what_is_left(self) -> None:
         """Marks a file that has no manifest yet, or nobody would know whose it is."""
-        left = self._left
-        if left is None or await owner_of(self._sink, left.key) == self._order.owner_uid:
+        if (left := self._left) is None:
             return
-        if await self._sink.ends(left.key, left.size, left.tail):
+        is_own = await owner_of(self._sink, left.key) == self._order.owner_uid
+        if is_own and not self._is_stored:
+            return  # Whichever file of this object it is.
+        await self._compare(left)
+        if not is_own:
             await self._mark_as_own(left)
-        else:
-            self._left = None
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
         """Deletes old backups and lists other files, if there is time: the backup is stored, so
@@ -197,6 +200,7 @@ class Backup:
     async def _finish(self, taken: _Taken) -> Stored:
         """Writes the manifest; with `verify`, only once the backup was read back. Until then, an
         undecided manifest names the owner, so that the file is deleted along with this object."""
+        self._is_stored = True
         if self._order.verify:
             await self._mark_as_own(taken)
             await self._verify(taken)
@@ -296,7 +300,7 @@ class Backup:
         try:
             found = checked.finish()
         except Damaged as error:
-            found = str(error)
+            self._is_stored, found = False, str(error)
         else:
             if found != taken.sha256:  # Whole, so it is most likely another's.
                 await self._compare(taken)
@@ -318,9 +322,8 @@ class Backup:
             return
         self._left = None
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
-            await mark(
-                self._sink, taken.key
-            )  # Otherwise that file would be deleted with this object.
+            # Otherwise that file would be deleted with this object.
+            await mark(self._sink, taken.key)
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
         raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))

@@ -165,6 +165,28 @@ async def test_a_backup_whose_time_was_over_at_the_last_hash_was_left_behind(
     assert bool(folder.files()) == shared
 
 
+async def test_a_failed_backup_named_and_then_deleted_the_file_of_another_at_its_path(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It replaced the file between its mark and the failure, as a script does that has no manifest.
+    The mark still said that the file was of this object."""
+    monkeypatch.setattr(process, "Source", Etcd)
+    backup = Backup(ORDER, folder.sink, Meter())
+
+    async def replaced(_: str) -> AsyncIterator[bytes]:
+        (folder.root / "etcd").write_bytes(b"theirs")
+        raise StoreFailed(Failure("StoreUnreachable", "the store fell silent"))
+        yield b""
+
+    monkeypatch.setattr(folder.sink, "read", replaced)
+    said = await backup.run()
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.left) == ("StoreUnreachable", "")
+    assert await folder.remove() == Removed(0)
+    assert "etcd" in folder.files()
+
+
 @pytest.mark.parametrize("silent", [False, True])
 async def test_a_store_that_took_no_mark_hid_why_the_backup_had_failed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, silent: bool

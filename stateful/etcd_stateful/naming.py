@@ -112,6 +112,10 @@ RESTORED_BY = f"{GROUP}/restored-by"
 RESTORED_FROM = f"{GROUP}/restored-from"
 """On such an EtcdCluster: name of the EtcdBackup, if the EtcdRestore named one."""
 
+RESTORED_SHA256 = f"{GROUP}/restored-sha256"
+"""On such an EtcdCluster: the SHA-256 of what that EtcdBackup had stored, a space, and where. The
+restore takes no other file from there."""
+
 WRITTEN = f"{GROUP}/written"
 """On a Secret with an issuer's certificate: when the operator copied it there, RFC 3339."""
 

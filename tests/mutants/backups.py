@@ -604,6 +604,12 @@ MUTANTS: Final = [
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(
+        "api/cluster.py",
+        "isinstance(source, Store) and source.place == place:",
+        "isinstance(source, Store) and place:",
+        "a cluster that an EtcdRestore has made cannot be pointed at another backup",
+    ),
+    Mutant(
         _STORES,
         'if store.sha256 in ("", sha256):',
         "if True:",

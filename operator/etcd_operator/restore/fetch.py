@@ -15,6 +15,7 @@ from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.backup.surveying import nothing_at
 from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
+from etcd_stateful import naming
 from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
@@ -67,7 +68,8 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     except StoreFailed as error:
         raise Unfinished(order.by_its_field(error.failure.message)) from error
     if why := not_meant(order.store, sha256):
-        raise Refused(why)
+        its = f"if an EtcdRestore has made this EtcdCluster, remove its {naming.RESTORED_SHA256}"
+        raise Refused(f"{why}, or {its} annotation")
     log.info("fetched %d bytes of %s", size, order.store.place)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
@@ -18,6 +18,7 @@ from etcd_stateful.api.reading import Problem, Reader, RefusedObject, spec_of
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
+from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import (
     AS_MADE,
     DEFAULT,
@@ -183,7 +184,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         spec.problem("retainedClaims.adopt", words)
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     access = read_access(spec.object("networkPolicy"))
-    restore = _restore(spec.object("bootstrap"), policy)
+    restore = _as_recorded(_restore(spec.object("bootstrap"), policy), metadata)
     auth = read_auth(spec)
     repository = _repository(spec)
     paused, tls = spec.flag("paused"), spec.object("TLS")
@@ -245,6 +246,16 @@ def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
         reader.problem("restore", words)
     restore = reader.object("restore")
     return read_source(restore, "storageType", restore.object("pod"))
+
+
+def _as_recorded(source: Source | None, metadata: Mapping[str, Any]) -> Source | None:
+    """With the SHA-256 of the one backup that is meant, if an EtcdRestore has recorded it and the
+    spec still names the place of that backup."""
+    noted = str((metadata.get("annotations") or {}).get(naming.RESTORED_SHA256, ""))
+    sha256, _, place = noted.partition(" ")
+    if isinstance(source, Store) and source.place == place:
+        return replace(source, sha256=sha256)
+    return source
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:

@@ -327,17 +327,13 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
         | recorded_cluster.reusable(described.spec)
         | {"bootstrap": {"restore": stores.to_spec(store)}}
     )
-    return CreateCluster(
-        {
-            "metadata": {
-                "name": restore.name,
-                "namespace": restore.namespace,
-                "annotations": {naming.RESTORED_BY: restore.uid}
-                | ({naming.RESTORED_FROM: named} if (named := backup_in(restore.source)) else {}),
-            },
-            "spec": spec,
-        }
-    )
+    notes = {naming.RESTORED_BY: restore.uid}
+    if named := backup_in(restore.source):
+        notes[naming.RESTORED_FROM] = named
+    if store.sha256:
+        notes[naming.RESTORED_SHA256] = f"{store.sha256} {store.place}"
+    metadata = {"name": restore.name, "namespace": restore.namespace, "annotations": notes}
+    return CreateCluster({"metadata": metadata, "spec": spec})
 
 
 def status(seen: ObservedRestore, said: WriteRestoreStatus) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -41,6 +42,20 @@ class TestABackupByName:
         await world.settle()
 
         assert parse_cluster(world.kube.live(ETCD_CLUSTERS, "c")).restore == STORED
+
+    async def test_a_file_that_took_the_backups_place_before_the_cluster_was_created_was_restored(
+        self, world: World
+    ) -> None:
+        """The spec of the cluster names the path, and not which file is meant there."""
+        world.kube.put(ETCD_BACKUPS, backup(sha256="ff"))
+        await world.settle()
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+        cluster = world.kube.live(ETCD_CLUSTERS, "c")
+
+        assert parse_cluster(cluster).restore == replace(STORED, sha256="ff")
+        cluster["spec"]["bootstrap"]["restore"]["s3"]["path"] = "mybucket/another"
+        assert parse_cluster(cluster).restore == replace(STORED, key="another")
 
     async def test_the_store_column_shows_where_the_backup_is_stored(self, world: World) -> None:
         await world.settle()

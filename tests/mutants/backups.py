@@ -519,6 +519,12 @@ MUTANTS: Final = [
         "what was stored before the path was edited stays, and is said to be deleted",
     ),
     Mutant(
+        "operator/etcd_operator/backup/channel.py",
+        "for number in shared[1:]:",
+        "for number in shared[2:]:",
+        "no backup connects by the second of two authorities of one name",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/process.py",
         "        if is_own and not self._is_stored:\n",
         "        if is_own:\n",

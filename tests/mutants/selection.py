@@ -175,7 +175,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/cluster/volume_jobs.py": ("manifests/test_recovery_job.py",),
     "operator/etcd_operator/backup/__main__.py": ("test_job_exit.py",),
     "operator/etcd_operator/backup/read_ahead.py": ("backup/test_stream.py",),
-    "operator/etcd_operator/backup/channel.py": ("backup/test_measuring.py",),
+    "operator/etcd_operator/backup/channel.py": (
+        "backup/test_measuring.py",
+        "backup/test_channel.py",
+    ),
     "operator/etcd_operator/backup/measuring.py": ("backup/test_measuring.py",),
     "operator/etcd_operator/backup/overwriting.py": ("backup/test_spared.py",),
     "operator/etcd_operator/backup/idle_timeout.py": ("backup/test_stream.py",),

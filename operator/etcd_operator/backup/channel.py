@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,6 +35,9 @@ _OPTIONS: Final = (
 )
 PROBE_SECONDS: Final = 2.0
 
+NO_HANDSHAKE: Final = "Tls handshake failed"
+"""In gRPC's words for a connection without TLS that both accept."""
+
 _CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"
 
 
@@ -54,13 +59,15 @@ class NoChannel(Failed):
     """The Secret with the certificate for etcd lacks a key, or has one that cannot be read."""
 
 
-def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:
-    """Opens a channel, with TLS as `is_plaintext` says; raises NoChannel."""
+def open_channels(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Iterator[Any]:
+    """Opens channels to try in turn, with TLS as `is_plaintext` says; raises NoChannel."""
     # With an explicit scheme: gRPC would take a host named `unix` or `dns` for a scheme.
     target = f"dns:///{split_endpoint(endpoint)[1]}"
     if is_plaintext(order, endpoint):
-        return grpc.insecure_channel(target, options=_OPTIONS)
-    return secured(target, _credentials(order, Path(folder)))
+        yield grpc.insecure_channel(target, options=_OPTIONS)
+        return
+    for credentials in _credentials(order, Path(folder)):
+        yield secured(target, credentials)
 
 
 def secured(target: str, credentials: Any) -> Any:
@@ -123,9 +130,10 @@ async def speaks_tls(endpoint: str) -> bool:
     return True
 
 
-def _credentials(order: Order, folder: Path) -> Any:
+def _credentials(order: Order, folder: Path) -> Iterator[Any]:
     if not order.tls:
-        return grpc.ssl_channel_credentials()
+        yield grpc.ssl_channel_credentials()
+        return
     content: dict[str, bytes] = {}
     for name in (_CA, _CERTIFICATE, _KEY):
         try:
@@ -133,25 +141,37 @@ def _credentials(order: Order, folder: Path) -> Any:
         except OSError:
             words = f"{order.client_secret_field}: Secret {order.client_secret} has no key {name}"
             raise NoChannel(Failure("InvalidSecret", words)) from None
-    authorities = _without_expired(_checked(order, folder), content[_CA])
-    return grpc.ssl_channel_credentials(authorities, content[_KEY], content[_CERTIFICATE])
+    for authorities in _orders(_checked(order, folder), content[_CA]):
+        yield grpc.ssl_channel_credentials(authorities, content[_KEY], content[_CERTIFICATE])
 
 
-def _without_expired(context: ssl.SSLContext, bundle: bytes) -> bytes:
-    """The authorities that have not expired. An authority may have been renewed with its name and
-    key, and of those gRPC's TLS tries only the first in the file; Go's, and so etcd's, tries all.
-    The operator does the same (`credentials.certificates`), but by `cryptography`, which this Job
-    would load for nothing else.
+def _orders(context: ssl.SSLContext, bundle: bytes) -> Iterator[bytes]:
+    """The authorities that have not expired, as they are, and then with each of those at the front
+    that share a name.
+
+    Of one name, gRPC's TLS tries only the first, unless the members' certificate names the key of
+    its signer; Go's, and so etcd's, tries all. An authority may also have been renewed with its
+    name and key. The operator knows the members' certificate, and puts its signer first
+    (`credentials.certificates`), by `cryptography`, which this Job would load for nothing else.
 
     Args:
         context: has loaded them.
     """
-    now, ders = time.time(), context.get_ca_certs(binary_form=True)
-    ends = (ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs())
-    valid = [der for der, end in zip(ders, ends, strict=True) if end > now]
-    if len(valid) == len(ders):
-        return bundle
-    return "".join(map(ssl.DER_cert_to_PEM_cert, valid)).encode() or bundle
+    now, ders, told = time.time(), context.get_ca_certs(binary_form=True), context.get_ca_certs()
+    valid = [
+        (str(one["subject"]), ssl.DER_cert_to_PEM_cert(der))
+        for one, der in zip(told, ders, strict=True)
+        if ssl.cert_time_to_seconds(str(one["notAfter"])) > now
+    ]
+    yield bundle if len(valid) == len(ders) else _joined(valid) or bundle
+    named = Counter(subject for subject, _ in valid)
+    shared = [number for number, (subject, _) in enumerate(valid) if named[subject] > 1]
+    for number in shared[1:]:
+        yield _joined(valid[number:] + valid[:number])
+
+
+def _joined(some: list[tuple[str, str]]) -> bytes:
+    return "".join(pem for _, pem in some).encode()
 
 
 def _checked(order: Order, folder: Path) -> ssl.SSLContext:

@@ -16,10 +16,11 @@ from typing import Any, Final
 from aetcd import rpc
 
 from etcd_operator.backup.channel import (
+    NO_HANDSHAKE,
     NoChannel,
     asked,
     is_plaintext,
-    open_channel,
+    open_channels,
     speaks_tls,
 )
 from etcd_operator.backup.idle_timeout import SILENT_SECONDS, WithIdleTimeout
@@ -93,17 +94,21 @@ class Source:
         return ". If it asks for a certificate, name the Secret with one in spec.clientTLSSecret"
 
     async def _ask(self, endpoint: str) -> Member | Failure:
+        failed: Any = None
         try:
-            channel = open_channel(self._order, endpoint)
+            for channel in open_channels(self._order, endpoint):
+                self._channels.append(channel)
+                try:
+                    return Member(await _status(endpoint, channel), channel)
+                except rpc.RpcError as error:
+                    failed = error
+                if NO_HANDSHAKE not in str(failed.details()):
+                    break
         except NoChannel as error:
             raise Unusable(error.failure) from error
-        self._channels.append(channel)
-        try:
-            return Member(await _status(endpoint, channel), channel)
-        except rpc.RpcError as error:
-            if is_plaintext(self._order, endpoint) and await speaks_tls(endpoint):
-                return self._needs_tls(endpoint)
-            return self._failure(endpoint, error)
+        if is_plaintext(self._order, endpoint) and await speaks_tls(endpoint):
+            return self._needs_tls(endpoint)
+        return self._failure(endpoint, failed)
 
     def _needs_tls(self, endpoint: str) -> Failure:
         order, https = self._order, f"https://{endpoint.removeprefix('http://')}"

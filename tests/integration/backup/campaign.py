@@ -79,7 +79,7 @@ class Campaign:
         self.certificates = root / "certificates"
         names = ",IP:".join(address(number) for number in range(ADDRESSES))
         certificates(self.certificates, names)
-        self.open_channel = functools.partial(sources.open_channel, folder=str(self.certificates))
+        self.open_channels = functools.partial(sources.open_channels, folder=str(self.certificates))
 
     async def one(self, seed: int) -> Json:
         folder = self.root / str(seed)
@@ -215,7 +215,7 @@ def known(path: Path) -> tuple[list[Json], float]:
 
 async def run(seeds: list[int], root: Path, s3: S3Server, rows: list[Json]) -> None:
     campaign = Campaign(root, s3)
-    sources.open_channel = campaign.open_channel
+    sources.open_channels = campaign.open_channels
     entry.orders.PROGRESS_PORT = 0
     Journal.say = lambda *_: None  # type: ignore[method-assign]
     for number, seed in enumerate(seeds, 1):

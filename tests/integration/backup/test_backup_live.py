@@ -751,8 +751,8 @@ async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
     assert isinstance(told_, Failure)
     assert f"give spec.etcdEndpoints with {url} instead" in told_.message
 
-    shown = functools.partial(sources.open_channel, folder=str(keys))
-    monkeypatch.setattr(sources, "open_channel", shown)
+    shown = functools.partial(sources.open_channels, folder=str(keys))
+    monkeypatch.setattr(sources, "open_channels", shown)
     assert isinstance(await back_up(named, secret=secret), Stored)
 
 

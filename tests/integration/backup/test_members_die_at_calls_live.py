@@ -124,12 +124,13 @@ def members(
 @pytest.fixture
 def fate(members: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fate]:
     """With shorter waits than in the Job, and more than one part."""
-    found, opened = Fate(members), sources.open_channel
+    found, opened = Fate(members), sources.open_channels
 
-    def watched(order: Order, where: str) -> Any:
-        return grpc.intercept_channel(opened(order, where), Calls(where, found.call))
+    def watched(order: Order, where: str) -> Iterator[Any]:
+        for channel in opened(order, where):
+            yield grpc.intercept_channel(channel, Calls(where, found.call))
 
-    monkeypatch.setattr(sources, "open_channel", watched)
+    monkeypatch.setattr(sources, "open_channels", watched)
     monkeypatch.setattr(sources, "CATCH_UP_SECONDS", 8.0)
     monkeypatch.setattr(sources, "SILENT_SECONDS", 8.0)
     monkeypatch.setattr(measuring, "SILENT_SECONDS", 8.0)

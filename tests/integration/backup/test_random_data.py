@@ -28,7 +28,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[Cam
 async def test_random_data_is_restored_completely_and_a_damaged_backup_is_refused(
     sets: Campaign, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign.sources, "open_channel", sets.open_channel)
+    monkeypatch.setattr(campaign.sources, "open_channels", sets.open_channels)
 
     found = await sets.one(seed)
 

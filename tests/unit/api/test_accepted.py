@@ -9,6 +9,7 @@ import pytest
 import yaml
 from worlds import UID, body
 
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RetainedClaims, parse_cluster
 from etcd_stateful.api.options import EtcdOptions
 from etcd_stateful.api.pod import PodPolicy
@@ -332,6 +333,17 @@ class TestSpecHash:
         plain = parse_cluster(body(3, version="3.7.2", TLS=PLAINTEXT))
 
         assert plain.template_hash == f"{plain.spec_hash}-3.7.2"
+
+
+def test_an_edit_of_the_place_to_restore_from_was_refused_for_the_backup_named_before() -> None:
+    """An EtcdRestore has noted which file is meant, at the place that it has named."""
+    store = {"storageType": "S3", "s3": {"path": "b/key", "awsSecret": "aws"}}
+    noted = body(3, bootstrap={"restore": store})
+    noted["metadata"]["annotations"] = {naming.RESTORED_SHA256: "ff s3://b/key"}
+
+    assert getattr(parse_cluster(noted).restore, "sha256", None) == "ff"
+    store["s3"] = {"path": "b/another", "awsSecret": "aws"}
+    assert getattr(parse_cluster(noted).restore, "sha256", None) == ""
 
 
 def test_whether_a_version_is_declared_is_known() -> None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
+from concurrent import futures
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from aetcd import rpc
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-from etcd_operator.backup import channel
+from etcd_operator.backup import channel, source
+from etcd_operator.backup.source import Source
 from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.order import Order
@@ -57,7 +66,7 @@ def believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         seen: list[bytes] = []
         monkeypatch.setattr(grpc, "ssl_channel_credentials", lambda ca, *_: seen.append(ca))
         monkeypatch.setattr(channel, "secured", lambda *_: None)
-        channel.open_channel(ORDER, "https://c-client:2379", str(tmp_path))
+        next(channel.open_channels(ORDER, "https://c-client:2379", str(tmp_path)))
         return seen[0]
 
     return of
@@ -85,3 +94,65 @@ def test_an_expired_authority_alone_stays_for_the_message_that_it_has_expired(
     old = signing.make(AUTHORITY, {}, time.time() - 2 * DAY)["ca.crt"]
 
     assert believed(old) == old
+
+
+def signed(subject: str, key: Any, issuer: str, by: Any) -> bytes:
+    """A certificate that does not name the key of its signer."""
+    name, of = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in (subject, issuer)
+    )
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(
+        of,
+        name,
+        key.public_key(),
+        x509.random_serial_number(),
+        now - timedelta(hours=1),
+        now + timedelta(days=1),
+    )
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    is_ca = x509.BasicConstraints(ca=subject == issuer, path_length=None)
+    made = builder.add_extension(is_ca, critical=True).sign(by, hashes.SHA256())
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+def pem(key: Any) -> bytes:
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_a_backup_did_not_connect_with_the_second_of_two_authorities_of_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """gRPC's TLS tries only the first, unless the members' certificate names the key of its signer.
+    etcd and the operator had no trouble with them."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(4)]
+    bundle = [signed("ca", key, "ca", key) for key in keys[:3]]
+    serves, cert = pem(keys[3]), signed("etcd", keys[3], "ca", keys[place])
+    content = zip(OPERATOR_FILES, (cert, serves, b"".join(bundle)), strict=True)
+    for name, data in content:
+        (tmp_path / name).write_bytes(data)
+
+    def status(_: bytes, __: Any) -> bytes:
+        header = rpc.ResponseHeader(cluster_id=1, member_id=2, revision=7)
+        return bytes(rpc.StatusResponse(header=header, leader=9).SerializeToString())
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    methods = {"Status": grpc.unary_unary_rpc_method_handler(status)}
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler("etcdserverpb.Maintenance", methods)]
+    )
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(serves, cert)]))
+    server.start()
+    monkeypatch.setattr(
+        source, "open_channels", partial(channel.open_channels, folder=str(tmp_path))
+    )
+    try:
+        async with Source(replace(ORDER, endpoints=(f"https://127.0.0.1:{port}",))) as found:
+            [member] = await found.members()
+    finally:
+        server.stop(None)
+
+    assert member.answer.revision == 7

@@ -18,7 +18,7 @@ from grpc import StatusCode
 
 from etcd_operator.backup import measuring, trial_restore
 from etcd_operator.backup import source as sources
-from etcd_operator.backup.channel import NoReply, open_channel
+from etcd_operator.backup.channel import NoReply, open_channels
 from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.backup.measuring import hashed, measure, patience
 from etcd_operator.backup.source import Member, Source, Unusable
@@ -100,7 +100,7 @@ def etcd() -> Iterator[Etcd]:
 
 @pytest.fixture
 def channel(etcd: Etcd) -> Iterator[Any]:
-    with contextlib.closing(open_channel(ORDER, f"http://127.0.0.1:{etcd.port}")) as found:
+    with contextlib.closing(next(open_channels(ORDER, f"http://127.0.0.1:{etcd.port}"))) as found:
         yield found
 
 

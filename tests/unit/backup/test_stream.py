@@ -18,7 +18,7 @@ import pytest
 from aetcd import rpc
 
 from etcd_operator.backup import source as sources
-from etcd_operator.backup.channel import open_channel
+from etcd_operator.backup.channel import open_channels
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.read_ahead import read_ahead
@@ -76,7 +76,7 @@ def etcd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Etcd]:
 
 @contextlib.asynccontextmanager
 async def snapshot(etcd: Etcd) -> Any:
-    channel = open_channel(ORDER, f"http://127.0.0.1:{etcd.port}")
+    channel = next(open_channels(ORDER, f"http://127.0.0.1:{etcd.port}"))
     with contextlib.closing(channel):
         stream = Source(ORDER).snapshot(Member(ANSWER, channel))
         async with contextlib.aclosing(stream) as pieces:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from etcd_operator.backup.channel import NoChannel, open_channel
+from etcd_operator.backup.channel import NoChannel, open_channels
 from etcd_operator.credentials import signing
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
@@ -201,7 +201,7 @@ def test_a_certificate_that_the_spec_does_not_name_is_not_blamed_on_its_field(
     assert orders.parse(orders.serialise(told)) == told
 
     with pytest.raises(NoChannel, match=f"^{field}: Secret {given or 'c-operator-tls'} has no key"):
-        open_channel(told, told.endpoints[0], str(tmp_path))
+        next(open_channels(told, told.endpoints[0], str(tmp_path)))
 
 
 @pytest.fixture
@@ -223,11 +223,11 @@ CERTIFIED = replace(
 def test_an_invalid_key_in_the_secret_was_reported_as_an_etcd_that_does_not_answer(
     name: str, client: Path
 ) -> None:
-    open_channel(CERTIFIED, "https://c:2379", str(client)).close()
+    next(open_channels(CERTIFIED, "https://c:2379", str(client))).close()
     (client / name).write_text("S3CRET")
 
     with pytest.raises(NoChannel, match="Secret mine: key") as caught:
-        open_channel(CERTIFIED, "https://c:2379", str(client))
+        next(open_channels(CERTIFIED, "https://c:2379", str(client)))
 
     failure = caught.value.failure
     assert failure.reason == "InvalidSecret"
@@ -243,7 +243,7 @@ def test_a_key_of_another_certificate_was_reported_as_an_etcd_that_does_not_answ
     (client / "etcd-client.key").write_bytes(made["etcd-client.key"])
 
     with pytest.raises(NoChannel, match="hold no certificate and its key in PEM"):
-        open_channel(CERTIFIED, "https://c:2379", str(client))
+        next(open_channels(CERTIFIED, "https://c:2379", str(client)))
 
 
 @pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[fd00::1]"])
@@ -255,7 +255,7 @@ def test_any_name_is_treated_as_a_host(host: str, monkeypatch: pytest.MonkeyPatc
     spec = CASES["coreos"] | {"etcdEndpoints": [f"http://{host}:2379"]}
     told = order(parse_backup({"metadata": METADATA, "spec": spec}), None)
 
-    open_channel(told, told.endpoints[0])
+    next(open_channels(told, told.endpoints[0]))
 
     assert opened == [f"dns:///{host}:2379"]
 

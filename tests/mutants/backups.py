@@ -269,7 +269,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup_controllers/being_read.py",
-        "one in own or deletion.is_where_it_stores(backup, one)",
+        "one in own or plan.is_where_it_stores(backup, one)",
         "one in own",
         "an earlier backup at an interval is deleted with its object while a restore reads it",
     ),
@@ -514,7 +514,7 @@ MUTANTS: Final = [
     # With the object.
     Mutant(
         _DELETION,
-        "if one and not is_where_it_stores(backup, one)",
+        "if one and not plan.is_where_it_stores(backup, one)",
         "if False",
         "what was stored before the path was edited stays, and is said to be deleted",
     ),
@@ -523,6 +523,18 @@ MUTANTS: Final = [
         "for number in shared[1:]:",
         "for number in shared[2:]:",
         "no backup connects by the second of two authorities of one name",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "        if failure.reason != INTERRUPTED:",
+        "        if True:",
+        "a backup that is stopped for the sake of a restore deletes what that reads",
+    ),
+    Mutant(
+        _PLAN,
+        "or {*seen.spare} <= {*job.order.spare}:",
+        "or True:",
+        "a backup that runs deletes what a restore reads that was declared since",
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",

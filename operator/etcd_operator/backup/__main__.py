@@ -12,7 +12,7 @@ from typing import Final
 
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.describing import describe
-from etcd_operator.backup.process import Backup
+from etcd_operator.backup.process import INTERRUPTED, Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink, open_sink
@@ -92,7 +92,7 @@ async def back_up(
     meter = Meter()
     async with served(meter, orders.PROGRESS_PORT):
         backup = Backup(order, sink, meter)
-        interrupted = Failure("Interrupted", "the pod was told to stop before the backup was done")
+        interrupted = Failure(INTERRUPTED, "the pod was told to stop before the backup was done")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, backup.stop, interrupted)

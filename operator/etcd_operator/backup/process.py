@@ -44,6 +44,9 @@ STOP_SECONDS = 5.0
 MARK_SECONDS = 5.0
 """How long the store has to take a mark on what a failed backup leaves there."""
 
+INTERRUPTED = "Interrupted"
+"""The reason of a backup whose pod was told to stop."""
+
 LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
 
@@ -121,7 +124,8 @@ class Backup:
                 await self._mark_what_is_left()
         if self._left is None:
             return failure
-        await self._prune(self._left.key)
+        if failure.reason != INTERRUPTED:  # A restore may have been declared since it began.
+            await self._prune(self._left.key)
         return replace(failure, left=self._order.store.location(self._left.key))
 
     async def _mark_what_is_left(self) -> None:

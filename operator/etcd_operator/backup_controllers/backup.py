@@ -42,7 +42,7 @@ from etcd_stateful.api.reading import spec_of
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded_cluster, status
 from etcd_stateful.backup.deletion import CreateDeletionJob, SetFinalizers
-from etcd_stateful.backup.observed import Job, ObservedBackup, Run, Target
+from etcd_stateful.backup.observed import Job, ObservedBackup, Run
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.steps import CreateJob, CreateTrialJob, DeleteJob, WriteStatus
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
@@ -130,7 +130,7 @@ class Backups:
         step = plan.decide(seen)
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
-        return await self._do(body, backup, step, seen.target)
+        return await self._do(body, backup, step, seen)
 
     def _measure(self, body: Json) -> None:
         """Also if the spec is refused: no backup is made then, and the age of the last one tells
@@ -211,9 +211,15 @@ class Backups:
             before=await self._earlier_job(backup, stored, name) if run else None,
             target=target_of(self._store, backup),
             claim=claim is not None,
+            spare=plan.spared(backup, self._stay(body)) if due else (),
             members=_is_members(claim),
             told=reading.since_update(body, "Complete", now),
         )
+
+    def _stay(self, body: Json) -> set[str]:
+        """Locations of backups that stay, whatever its Job does."""
+        namespace = body["metadata"]["namespace"]
+        return {last_location(body), *locations_read(self._store, namespace)}
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
         if backup.verify != "Restore" or run is None or job is None or job.state != "complete":
@@ -235,13 +241,13 @@ class Backups:
         return await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
 
     async def _do(
-        self, body: Json, backup: EtcdBackup, step: Write, target: Target | None = None
+        self, body: Json, backup: EtcdBackup, step: Write, seen: ObservedBackup | None = None
     ) -> float:
         done = True
         try:
             match step:
-                case CreateJob(run=run):
-                    done = await self._start(body, backup, run, target)
+                case CreateJob(run=run) if seen:
+                    done = await self._start(body, seen, run)
                 case CreateTrialJob(run=run, stored=stored, store=store):
                     at = replace(backup, store=store)
                     await self._create(self._trial_job(at, run, stored))
@@ -260,11 +266,17 @@ class Backups:
             return REJECTED_SECONDS
         return 0.0 if done else 1.0
 
-    async def _start(self, body: Json, backup: EtcdBackup, run: Run, target: Target | None) -> bool:
+    async def _start(self, body: Json, seen: ObservedBackup, run: Run) -> bool:
         """Creates the Job of a run; False if the status could not name it before."""
-        image, of = self._operator_image, recorded_of(self._store, backup)
-        stay = {last_location(body), *locations_read(self._store, backup.namespace)}
-        job = backup_job(backup, run, target, operator_image=image, cluster=of, stay=stay)
+        backup, of = seen.backup, recorded_of(self._store, seen.backup)
+        job = backup_job(
+            backup,
+            run,
+            seen.target,
+            operator_image=self._operator_image,
+            cluster=of,
+            spare=seen.spare,
+        )
         begun = await self._begin(body, backup)
         if not await self._is_noted(begun, run, job["metadata"]["name"]):
             return False

@@ -14,7 +14,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import deletion, in_use
+from etcd_stateful.backup import in_use, plan
 
 
 def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
@@ -45,7 +45,7 @@ async def is_being_read(kube: Kubernetes, store: Store, body: Json, backup: Etcd
     own = {told.get("location"), told.get("unproven")}
 
     def are_own(read: frozenset[str]) -> bool:
-        return any(one in own or deletion.is_where_it_stores(backup, one) for one in read)
+        return any(one in own or plan.is_where_it_stores(backup, one) for one in read)
 
     known = known_to_be_read(store, namespace) | _looked_up(store, namespace)
     return are_own(known) or are_own(await read_now(kube, namespace))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import names, plan
+from etcd_stateful.backup import plan
 from etcd_stateful.backup.observed import Job, Run
 from etcd_stateful.backup.steps import DeleteJob, WriteStatus
 
@@ -63,21 +63,16 @@ def other_locations(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str,
         stored: the status.
     """
     told = (str(stored.get(field) or "") for field in LOCATIONS)
-    return tuple(dict.fromkeys(one for one in told if one and not is_where_it_stores(backup, one)))
-
-
-def is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
-    """Whether the spec leads to the location."""
-    store = backup.store
-    key = store.key_at(location)
-    return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
+    return tuple(
+        dict.fromkeys(one for one in told if one and not plan.is_where_it_stores(backup, one))
+    )
 
 
 def left_elsewhere(backup: EtcdBackup, stored: Mapping[str, Any], job: Job) -> str:
     """Location of what a Job has stored, if neither the spec nor the status leads there."""
     left = "" if job.other_owner else job.said.left
     known = left in map(stored.get, LOCATIONS)
-    return "" if known or is_where_it_stores(backup, left) else left
+    return "" if known or plan.is_where_it_stores(backup, left) else left
 
 
 def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:

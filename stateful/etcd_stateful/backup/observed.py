@@ -87,6 +87,9 @@ class ObservedBackup:
     """None also if `clusterRef` names a cluster that does not exist."""
     claim: bool = True
     """Whether the PersistentVolumeClaim of the store exists."""
+    spare: tuple[str, ...] = ()
+    """Keys where it stores that must neither be overwritten nor deleted: its last one, and those
+    that restores read."""
     members: bool = False
     """Whether that claim has the data of a member of an EtcdCluster."""
     told: float = 0.0

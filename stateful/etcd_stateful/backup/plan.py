@@ -7,13 +7,13 @@ once the status names it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import trial, trouble
+from etcd_stateful.backup import names, trial, trouble
 from etcd_stateful.backup.clocks import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.observed import Job, ObservedBackup, Run
 from etcd_stateful.backup.outcome import Failure, JobReport, Stored, Verified
@@ -83,6 +83,20 @@ def trial_run(run: Run) -> Run:
     return Run(f"v{run.id}", run.due)
 
 
+def is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
+    """Whether the spec leads to the location."""
+    store = backup.store
+    key = store.key_at(location)
+    return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
+
+
+def spared(backup: EtcdBackup, stay: Iterable[str]) -> tuple[str, ...]:
+    """Those of the locations that its Job could overwrite, or delete as old ones, as keys."""
+    if backup.periodic and not backup.policy.keep:
+        return ()
+    return tuple(sorted({backup.store.key_at(at) for at in stay if is_where_it_stores(backup, at)}))
+
+
 def _of_job(seen: ObservedBackup, run: Run, job: Job) -> Step:
     if job.other_owner or job.deleting:
         return not_ours(job)
@@ -92,7 +106,14 @@ def _of_job(seen: ObservedBackup, run: Run, job: Job) -> Step:
         case "failed":
             return _failed(seen, job)
         case _:
-            return _running(job)
+            return _not_aware(seen, job) or _running(job)
+
+
+def _not_aware(seen: ObservedBackup, job: Job) -> DeleteJob | None:
+    """Deletes a Job that could overwrite or delete what a restore reads that was declared since."""
+    if job.said.stored or job.order is None or {*seen.spare} <= {*job.order.spare}:
+        return None
+    return DeleteJob.of(job, "a restore has been declared that reads what it may delete")
 
 
 def not_ours(job: Job) -> WriteStatus:

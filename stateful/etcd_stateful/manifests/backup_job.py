@@ -6,7 +6,7 @@ and reports a missing Secret, instead of waiting for it silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -57,19 +57,16 @@ def backup_job(
     *,
     operator_image: str,
     cluster: Mapping[str, Any] | None = None,
-    stay: Iterable[str] = (),
+    spare: tuple[str, ...] = (),
 ) -> Manifest:
     """Takes a backup and stores it.
 
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, if known.
-        stay: locations of backups that must be neither deleted as old ones nor overwritten.
+        spare: keys of backups that must be neither deleted as old ones nor overwritten.
     """
-    keys = sorted({key for one in stay if (key := backup.store.key_at(one))})
-    if not backup.policy.keep:  # It deletes nothing.
-        keys = [key for key in keys if key == backup.store.key]
     of = "" if backup.periodic else run.id
-    told = replace(order(backup, target), cluster=cluster, spare=tuple(keys), run=of)
+    told = replace(order(backup, target), cluster=cluster, spare=spare, run=of)
     return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))
 
 

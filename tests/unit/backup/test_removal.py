@@ -187,6 +187,28 @@ async def test_a_failed_backup_named_and_then_deleted_the_file_of_another_at_its
     assert "etcd" in folder.files()
 
 
+@pytest.mark.parametrize("reason", ["Interrupted", "TimedOut"])
+async def test_a_backup_that_was_told_to_stop_still_deleted_old_ones(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """It is stopped because a restore has been declared that reads one of them."""
+    monkeypatch.setattr(process, "Source", Etcd)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.01)
+    old = [folder.put(names.stamped("etcd", 5, f"2020-01-0{day}-00:00:00")) for day in (1, 2, 3)]
+    backup = Backup(replace(ORDER, stamped=True, keep=1), folder.sink, Meter())
+
+    async def told(_: str) -> AsyncIterator[bytes]:
+        backup.stop(replace(STOPPED, reason=reason))
+        await asyncio.Event().wait()
+        yield b""
+
+    monkeypatch.setattr(folder.sink, "read", told)
+    await backup.run()
+
+    left = [key for key in old if key in folder.files()]
+    assert left == (old if reason == "Interrupted" else old[2:])
+
+
 @pytest.mark.parametrize("silent", [False, True])
 async def test_a_store_that_took_no_mark_hid_why_the_backup_had_failed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, silent: bool

@@ -152,6 +152,33 @@ class TestAtAnInterval:
         told = order.parse(pod["containers"][0]["env"][0]["value"])
         assert told.spare == ("etcd.backup_v7_2026-01-01-00:00:00",)
 
+    async def test_a_backup_that_ran_did_not_hear_of_a_restore_and_deleted_what_that_was_to_read(
+        self,
+    ) -> None:
+        """Its Job knew only of the restores that there were when it was created."""
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.run_pod()
+        [running] = world.jobs()
+        path = {"path": "mybucket/etcd.backup_v7_2026-01-01-00:00:00", "awsSecret": "aws"}
+        for name, source in (("d", path | {"path": "mybucket/another"}), ("c", path)):
+            metadata = {"namespace": "default", "name": name, "uid": "uid-r", "generation": 1}
+            spec = {"etcdCluster": {"name": name}, "backupStorageType": "S3", "s3": source}
+            world.kube.put(ETCD_RESTORES, {"metadata": metadata, "spec": spec})
+            await world.settle()
+            ended = "deletionTimestamp" in world.kube.live(JOBS, running)["metadata"]
+            assert ended == (name == "c"), "it may delete backups at its own path alone"
+
+        world.stop_pod(job=running)
+        await world.settle()
+        assert world.jobs() == [running]
+        pod = world.kube.live(JOBS, running)["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.spare == ("etcd.backup_v7_2026-01-01-00:00:00",)
+        await world.settle()
+        assert "deletionTimestamp" not in world.kube.live(JOBS, running)["metadata"]
+
     @pytest.mark.parametrize("in_place", [False, True])
     async def test_what_a_restore_had_looked_up_was_deleted_after_some_more_backups(
         self, in_place: bool

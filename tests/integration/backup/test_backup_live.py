@@ -1,30 +1,27 @@
-"""The entry point of a backup's Job against real etcd and a real S3 server."""
+"""The entry point of a backup's Job against real etcd and a real S3 server: what it stores."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import functools
 import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from clouds import FULL
-from etcd_live import Cluster, Member, fill
+from backup_orders import at_s3, endpoint, order_for, restored
+from etcd_live import Cluster, fill
 from faulty import proxied
 from minors import NEWEST, OLDEST, differing
 
-from etcd_operator.backup import clients, pruning, surveying
+from etcd_operator.backup import pruning, surveying
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
@@ -33,24 +30,10 @@ from etcd_stateful.backup import manifest
 from etcd_stateful.backup import names as stored_names
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.foreign_files import ForeignFiles
-from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed, Stored
 from localkube.s3 import S3Server, free_port
 
 pytestmark = pytest.mark.integration
-
-
-def endpoint(member: Member) -> str:
-    return f"http://{member.url_host}:{member.client_port}"
-
-
-def etcdctl(cluster: Cluster, *words: str) -> list[str]:
-    """The command that asks its first member."""
-    return [cluster.tool("etcdctl"), f"--endpoints={endpoint(cluster.first[0])}", *words]
-
-
-def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
-    return Store("S3", bucket, key, secret="aws", endpoint=s3.endpoint, path_style=True)
 
 
 def with_an_old_one(bucket: tuple[str, Path]) -> str:
@@ -65,11 +48,6 @@ def deletes(request: web.Request) -> bool:
     return request.method == "DELETE" or "delete" in request.query
 
 
-def writes(request: web.Request) -> bool:
-    """A full store answers all else."""
-    return request.method in ("PUT", "POST")
-
-
 @pytest.fixture
 async def etcd(cluster: Cluster) -> Cluster:
     """One member with a few hundred keys."""
@@ -77,24 +55,6 @@ async def etcd(cluster: Cluster) -> Cluster:
     await cluster.ready()
     await fill(cluster.first[0], 50)
     return cluster
-
-
-def order_for(cluster: Cluster, store: Store, **changes: Any) -> Order:
-    endpoints = tuple(endpoint(member) for member in cluster.first)
-    return replace(
-        Order("ns/b", "uid-b", endpoints, "spec.etcdEndpoints", store, timeout=60), **changes
-    )
-
-
-def restored(cluster: Cluster, file: Path, tmp_path: Path) -> dict[str, Any]:
-    """What etcd's own tool of the same version makes of the file; it checks the hash as well."""
-    tool = cluster.tool("etcdutl")
-    target = tmp_path / "restored"
-    subprocess.run([tool, "snapshot", "restore", str(file), f"--data-dir={target}"], check=True,
-                   capture_output=True)  # fmt: skip
-    status = subprocess.run([tool, "snapshot", "status", str(file), "-w", "json"], check=True,
-                            capture_output=True)  # fmt: skip
-    return json.loads(status.stdout)
 
 
 @differing("cluster", OLDEST, NEWEST)
@@ -481,376 +441,3 @@ async def test_a_file_that_reads_back_differently_is_no_backup(
     assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == marked
     removed = await back_up(replace(order, action="delete"), secret=secret)
     assert removed == Removed(1)
-
-
-def lasting(store: Store) -> dict[int | str, tuple[str, str]]:
-    """What is said of a failure that does not go away: the reason, and how the message begins."""
-    return {
-        403: ("StoreRefused", f"spec.s3.path: {store.bucket!r} refuses access ("),
-        500: ("StoreUnreachable", "spec.s3.path: the store failed: "),
-        503: ("StoreUnreachable", "spec.s3.path: the store failed: "),
-        507: ("StoreRefused", "spec.s3.path: the store is full ("),
-        "reset": ("StoreUnreachable", f"spec.s3.endpoint: {store.endpoint} cannot be reached: "),
-        "slow": ("StoreUnreachable", f"spec.s3.endpoint: {store.endpoint} cannot be reached: "),
-    }
-
-
-class TestTheStoreFails:
-    @pytest.fixture(autouse=True)
-    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
-        backoff = {"init_backoff": timedelta(milliseconds=20)}
-        patience = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
-        monkeypatch.setattr(clients, "_PATIENT", {**patience, "backoff": backoff})
-
-    @pytest.mark.parametrize(
-        ("fault", "verify"),
-        [
-            (500, False),
-            pytest.param(503, False, marks=pytest.mark.verify),
-            ("reset", True),
-            pytest.param("reset", False, marks=pytest.mark.verify),
-            ("lost", False),
-            pytest.param("lost", True, marks=pytest.mark.verify),
-        ],
-    )
-    async def test_one_failure_of_any_request_is_retried(
-        self,
-        shared_cluster: Cluster,
-        s3: S3Server,
-        bucket: tuple[str, Path],
-        secret: str,
-        fault: int | str,
-        verify: bool,
-    ) -> None:
-        async with proxied(s3.endpoint) as proxy:
-            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            order = order_for(shared_cluster, store, verify=verify)
-            done = await back_up(order, secret=secret)
-            assert isinstance(done, Stored)
-            requests = len(proxy.seen)
-            assert requests >= 5, proxy.seen
-            for at in range(requests):
-                proxy.seen.clear()
-                proxy.judge = lambda number, _, at=at: fault if number == at else None
-                done = await back_up(order, secret=secret)
-                assert isinstance(done, Stored), (at, proxy.seen, done)
-                assert done.verified is verify
-
-    @pytest.mark.parametrize(
-        ("fault", "verify"),
-        [
-            pytest.param(500, False, marks=pytest.mark.verify),
-            pytest.param(403, False, marks=pytest.mark.verify),
-            pytest.param("reset", False, marks=pytest.mark.verify),
-            pytest.param(403, True, marks=pytest.mark.verify),
-            (507, True),
-        ],
-    )
-    async def test_a_lasting_failure_from_any_request_on_leaves_no_partial_backup(
-        self,
-        shared_cluster: Cluster,
-        s3: S3Server,
-        bucket: tuple[str, Path],
-        secret: str,
-        fault: int | str,
-        verify: bool,
-    ) -> None:
-        async with proxied(s3.endpoint) as proxy:
-            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            order = order_for(shared_cluster, store, verify=verify)
-            assert isinstance(await back_up(order, secret=secret), Stored)
-            requests = len(proxy.seen)
-            assert requests >= 5, proxy.seen
-            file = bucket[1] / "a" / "etcd.backup"
-            for at in range(requests):
-                file.write_text("of before")
-                proxy.seen.clear()
-                proxy.judge = lambda number, request, at=at: (
-                    fault if number >= at and (fault != 507 or writes(request)) else None
-                )
-                done = await back_up(order, secret=secret)
-                assert isinstance(done, Failure), (at, proxy.seen, done)
-                reason, words = lasting(store)[fault]
-                assert (done.reason, done.final) == (reason, False), (at, proxy.seen, done)
-                assert done.message.startswith(words), (at, proxy.seen, done)
-                written = file.read_bytes()
-                assert written == b"of before" or len(written) > FULL
-
-    async def test_a_new_file_never_has_the_manifest_of_an_old_one(
-        self, one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-    ) -> None:
-        """A deletion by the old owner's UID would take the new file with it."""
-        await fill(one_member.first[0], 6, 1_000_000)
-        seen = set()
-        async with proxied(s3.endpoint) as proxy:
-            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            for at in range(20):
-                proxy.judge = lambda *_: None
-                old = order_for(one_member, store, owner_uid=f"old-{at}")
-                before = await back_up(old, secret=secret)
-                assert isinstance(before, Stored)
-                await fill(one_member.first[0], 1)
-                proxy.seen.clear()
-                proxy.judge = lambda number, _, at=at: 500 if number >= at else None
-                done = await back_up(order_for(one_member, store), secret=secret)
-
-                file = (bucket[1] / "a" / "etcd.backup").read_bytes()
-                text = (bucket[1] / "a" / "etcd.backup.manifest.json").read_bytes()
-                if text == manifest.undecided(cluster_id=before.cluster_id):
-                    assert hashlib.sha256(file[:-32]).digest() == file[-32:]
-                    seen.add("undecided")
-                else:
-                    beside = manifest.parse(text)
-                    assert beside.sha256 == hashlib.sha256(file).hexdigest()
-                    assert beside.owner_uid == (
-                        "uid-b" if isinstance(done, Stored) else old.owner_uid
-                    )
-                    seen.add(beside.owner_uid.partition("-")[0])
-                if isinstance(done, Stored):
-                    break
-
-        assert seen == {"old", "undecided", "uid"}
-
-    async def test_a_backup_to_a_hanging_store_ends_at_its_deadline(
-        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-    ) -> None:
-        async with proxied(s3.endpoint) as proxy:
-            proxy.judge = lambda _, request: "slow" if request.method in ("PUT", "POST") else None
-            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            began = asyncio.get_running_loop().time()
-            done = await back_up(order_for(shared_cluster, store, timeout=2), secret=secret)
-
-        assert isinstance(done, Failure)
-        assert (done.reason, done.final) == ("TimedOut", True)
-        assert "timeoutInSecond: 2 s have passed" in done.message
-        assert asyncio.get_running_loop().time() - began < 60, "it waited for the store"
-
-    async def test_a_store_that_hangs_at_any_request_is_named_before_the_deadline(
-        self, one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
-        monkeypatch: pytest.MonkeyPatch
-    ) -> None:  # fmt: skip
-        async with proxied(s3.endpoint) as proxy:
-            order = order_for(
-                one_member, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint), verify=True
-            )
-            assert isinstance(await back_up(order, secret=secret), Stored)
-            requests = len(proxy.seen)
-            assert requests >= 5, proxy.seen
-            monkeypatch.setattr(clients, "SILENT_SECONDS", 1.0)
-            monkeypatch.setattr(clients, "FIRST_LOOK_SECONDS", 1.0)
-            monkeypatch.setattr(clients, "_WRITING", clients._CLIENT)
-            monkeypatch.setattr(clients, "_STUBBORN", {})
-            monkeypatch.setattr(clients, "_PATIENT", {"max_retries": 3})
-            for at in range(requests):
-                proxy.seen.clear()
-                proxy.judge = lambda number, _, at=at: "slow" if number >= at else None
-                done = await back_up(order, secret=secret)
-
-                assert isinstance(done, Failure), (at, proxy.seen, done)
-                assert (done.reason, done.final) == ("StoreUnreachable", False), (at, proxy.seen)
-                assert done.message.startswith(f"spec.s3.endpoint: {proxy.endpoint} cannot be")
-
-    async def test_a_slow_read_has_no_overall_deadline(
-        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
-        monkeypatch: pytest.MonkeyPatch
-    ) -> None:  # fmt: skip
-        """A deadline for the whole of an answer would be one for the size of a backup."""
-        store = at_s3(s3, bucket[0])
-        assert isinstance(await back_up(order_for(shared_cluster, store), secret=secret), Stored)
-        short = clients._CLIENT | {"timeout": timedelta(seconds=1)}
-        monkeypatch.setattr(clients, "_CLIENT", short)
-        async with proxied(s3.endpoint) as proxy:
-            proxy.judge = lambda *_: "drip"
-            sink = sinks.Sink(replace(store, endpoint=proxy.endpoint), sinks.read_secret(secret))
-            read = [len(piece) async for piece in sink.read(store.key)]
-
-        assert sum(read) > FULL
-        assert len(proxy.seen) == 1
-
-    async def test_write_only_credentials_are_sufficient_for_a_backup(
-        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-    ) -> None:
-        async with proxied(s3.endpoint) as proxy:
-            proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
-            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(order_for(shared_cluster, store), secret=secret)
-
-        assert isinstance(done, Stored)
-
-
-async def test_a_denied_backup_names_the_user_it_needs(
-    cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-) -> None:
-    cluster.begin(1)
-    await cluster.ready()
-    for words in ("user add root --no-password", "user grant-role root root", "auth enable"):
-        command = etcdctl(cluster, *words.split())
-        run = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
-        out, errors = await run.communicate()
-        assert run.returncode == 0, out + errors
-
-    done = await back_up(order_for(cluster, at_s3(s3, bucket[0])), secret=secret)
-
-    assert isinstance(done, Failure)
-    assert done.reason == "EtcdRefused"
-    assert "spec.clientTLSSecret" in done.message
-    assert "role root" in done.message
-
-
-def certificates(folder: Path, host: str) -> None:
-    """An authority, and one certificate for both ends, in the keys of coreos's Secret."""
-    folder.mkdir()
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    ca = ("-keyout", "ca.key", "-out", "etcd-client-ca.crt", "-subj", "/CN=ca")
-    names = ("-addext", f"subjectAltName=IP:{host}", "-subj", "/CN=root")
-    by = ("-CA", "etcd-client-ca.crt", "-CAkey", "ca.key")
-    pair = ("-keyout", "etcd-client.key", "-out", "etcd-client.crt", *names, *by)
-    for words in (ca, pair):
-        command = ("openssl", "req", "-x509", *key, *words)
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-
-async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
-    one_member: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
-    member, keys = one_member.first[0], tmp_path / "client"
-    certificates(keys, member.host)
-    member.stop()
-    url = f"https://{member.host}:{member.client_port}"
-    member.flags = {
-        "listen-client-urls": url,
-        "advertise-client-urls": url,
-        "cert-file": str(keys / "etcd-client.crt"),
-        "key-file": str(keys / "etcd-client.key"),
-        "trusted-ca-file": str(keys / "etcd-client-ca.crt"),
-        "client-cert-auth": "true",
-    }
-    member.start(one_member.initial_cluster(one_member.first), one_member.token, "new")
-    order = order_for(one_member, at_s3(s3, bucket[0]), endpoints=(url,))
-    async with asyncio.timeout(90):
-        while not await answers(member):
-            await asyncio.sleep(0.1)
-
-    stranger = await back_up(order, secret=secret)
-    assert isinstance(stranger, Failure)
-    assert "name the Secret with one in spec.clientTLSSecret" in stranger.message
-    named = replace(order, client_secret="etcd-client-tls")
-    lacking = await back_up(named, secret=secret)
-    assert isinstance(lacking, Failure)
-    assert "spec.clientTLSSecret: Secret etcd-client-tls has no key" in lacking.message
-
-    plain = replace(order, endpoints=(url.replace("https", "http"),))
-    told_ = await back_up(plain, secret=secret)
-    assert isinstance(told_, Failure)
-    assert told_.reason == "EtcdRefused"
-    assert "speaks TLS: it must begin with https://. Unless it is a Service" in told_.message
-    by_name = replace(plain, endpoints_field="spec.clusterRef.name")
-    told_ = await back_up(by_name, secret=secret)
-    assert isinstance(told_, Failure)
-    assert f"give spec.etcdEndpoints with {url} instead" in told_.message
-
-    shown = functools.partial(sources.open_channels, folder=str(keys))
-    monkeypatch.setattr(sources, "open_channels", shown)
-    assert isinstance(await back_up(named, secret=secret), Stored)
-
-
-async def answers(member: Member) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(member.host, member.client_port)
-    except OSError:
-        return False
-    writer.close()
-    return True
-
-
-class TestBadInput:
-    """Within ten seconds, by the field, in words."""
-
-    async def failure(self, order: Order, secret: str) -> str:
-        began = asyncio.get_running_loop().time()
-        done = await back_up(order, secret=secret)
-        assert isinstance(done, Failure)
-        assert asyncio.get_running_loop().time() - began < 8
-        assert "test-secret-key" not in done.message
-        return done.message
-
-    async def test_a_missing_bucket_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, secret: str
-    ) -> None:
-        told_ = await self.failure(order_for(shared_cluster, at_s3(s3, "nowhere")), secret)
-
-        assert "spec.s3.path: there is no bucket 'nowhere'" in told_
-
-    async def test_an_unreachable_store_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, secret: str
-    ) -> None:
-        store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
-
-        assert "spec.s3.endpoint" in await self.failure(order_for(shared_cluster, store), secret)
-
-    async def test_a_store_that_never_answers_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, secret: str
-    ) -> None:
-        async with proxied(s3.endpoint) as proxy:
-            proxy.judge = lambda *_: "slow"
-            store = replace(at_s3(s3, "b"), endpoint=proxy.endpoint)
-            told_ = await self.failure(order_for(shared_cluster, store), secret)
-
-        assert f"spec.s3.endpoint: {proxy.endpoint} cannot be reached" in told_
-
-    async def test_a_store_whose_name_does_not_resolve_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, secret: str
-    ) -> None:
-        store = replace(at_s3(s3, "b"), endpoint="http://minio.nowhere.invalid:9000")
-
-        assert "spec.s3.endpoint" in await self.failure(order_for(shared_cluster, store), secret)
-
-    @pytest.mark.parametrize(
-        ("old", "new"), [("TESTACCESSKEY", "OTHER"), ("test-secret-key", "wrong")]
-    )
-    async def test_credentials_unknown_to_the_store_are_reported(
-        self,
-        shared_cluster: Cluster,
-        s3: S3Server,
-        bucket: tuple[str, Path],
-        secret: str,
-        old: str,
-        new: str,
-    ) -> None:
-        file = Path(secret) / "credentials"
-        file.write_text(file.read_text().replace(old, new))
-
-        assert "spec.s3.awsSecret: the credentials in Secret aws" in await self.failure(
-            order_for(shared_cluster, at_s3(s3, bucket[0])), secret
-        )
-
-    async def test_a_missing_secret_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, tmp_path: Path
-    ) -> None:
-        told_ = await self.failure(
-            order_for(shared_cluster, at_s3(s3, "b")), str(tmp_path / "nothing")
-        )
-
-        assert "spec.s3.awsSecret: Secret aws: there is no such Secret" in told_
-
-    async def test_an_unreachable_etcd_is_reported(
-        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-    ) -> None:
-        nobody = (f"http://127.0.0.1:{free_port()}", "http://etcd.nowhere.invalid:2379")
-        told_ = await self.failure(
-            order_for(shared_cluster, at_s3(s3, bucket[0]), endpoints=nobody), secret
-        )
-
-        assert "spec.etcdEndpoints: no endpoint answers" in told_
-        assert all(where in told_ for where in nobody)
-
-    async def test_endpoints_of_another_cluster_are_reported(
-        self, shared_cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
-    ) -> None:
-        told_ = await self.failure(
-            order_for(shared_cluster, at_s3(s3, bucket[0]), cluster_id=0xAB), secret
-        )
-
-        assert "00000000000000ab is to be backed up" in told_

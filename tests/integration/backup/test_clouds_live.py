@@ -14,9 +14,9 @@ from typing import Any
 import clouds
 import google_front
 import pytest
+from backup_orders import order_for
 from clouds import FULL, Cloud, written
 from etcd_live import Cluster
-from test_backup_live import order_for
 from test_restore_live import Target
 
 from etcd_operator.backup import clients

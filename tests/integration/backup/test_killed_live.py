@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from backup_orders import at_s3, order_for
 from etcd_live import Cluster, fill
 from faulty import Faulty, Verdict, proxied
 from killed import backing_up
-from test_backup_live import at_s3, order_for
 
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.__main__ import back_up

@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import memory
 import pytest
+from backup_orders import at_s3, endpoint, order_for, restored
 from clouds import FULL
 from etcd_live import BINARIES, Cluster, Member, fill
-from test_backup_live import at_s3, endpoint, order_for, restored
 from test_members_die_live import WAYS, visible
 
 from etcd_operator.backup import measuring

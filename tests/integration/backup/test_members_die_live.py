@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from backup_orders import at_s3, endpoint, order_for
 from etcd_live import BINARIES, Cluster, Member, eventually, fill
 from faulty import Faulty, proxied
-from test_backup_live import at_s3, endpoint, order_for
 
 from etcd_operator.backup import measuring
 from etcd_operator.backup import sink as sinks

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from backup_orders import endpoint, etcdctl, order_for
 from etcd_live import Cluster, started
 from minors import BEFORE, NEWEST, OLDEST
-from test_backup_live import endpoint, etcdctl, order_for
 from test_members_die_live import stopped
 from test_restore_live import RAISED, STORE, TOKEN, Target, etcdctl_json, fill_with_history
 

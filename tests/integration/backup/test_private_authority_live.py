@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from backup_orders import order_for
 from clouds import written
 from etcd_live import Cluster
-from test_backup_live import order_for
 from test_restore_live import Target
 
 from etcd_operator.backup.__main__ import back_up

@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from backup_orders import at_s3, order_for
 from etcd_live import Cluster, fill
 from faulty import Faulty, proxied
-from test_backup_live import at_s3, order_for
 from test_restore_live import Target, etcdctl_json
 
 from etcd_operator.backup.__main__ import back_up

@@ -16,9 +16,9 @@ from typing import Any
 
 import memory
 import pytest
+from backup_orders import etcdctl, order_for
 from etcd_live import BINARIES, Cluster, compact, fill, put, put_all
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import etcdctl, order_for
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore import fetch as fetching

@@ -8,9 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from backup_orders import at_s3, lasting, order_for
 from etcd_live import Cluster
 from faulty import Faulty, proxied
-from test_backup_live import at_s3, lasting, order_for
 from test_restore_live import Target
 
 from etcd_operator.backup import clients

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backup_orders import etcdctl, order_for
 from etcd_live import Cluster, compact, fill, put
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import etcdctl, order_for
 from test_restore_live import fill_with_history
 
 from etcd_operator.backup import source as sources

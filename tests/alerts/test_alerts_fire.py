@@ -61,6 +61,7 @@ CASES = (
         8,
         OURS,
     ),
+    Case("EtcdClusterUnobserved", {series("etcd_cluster_observed", OURS): "1x5 0x30"}, 11, OURS),
     Case(
         "EtcdMembersMissing",
         {

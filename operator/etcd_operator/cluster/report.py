@@ -169,6 +169,8 @@ class Reporter:
     def _measure(self, key: Key, outcome: Outcome, status: Json) -> None:
         self._measure_certificates(key, status)
         if (seen := outcome.observation) is None:
+            if not outcome.refused:
+                self._metrics.cluster_unobserved(key)
             return
         self._metrics.cluster(
             key,

@@ -139,6 +139,9 @@ class Metrics:
 
     def _clusters(self, registry: CollectorRegistry) -> None:
         gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "etcd_cluster")
+        self.cluster_observed = gauge(
+            "observed", "1 while the operator can see the cluster; 0: whether it serves is unknown"
+        )
         self.cluster_size = gauge("size", "Members that spec.size asks for")
         self.cluster_members = gauge("members", "Members on etcd's list")
         self.cluster_ready = gauge("members_ready", "Members that serve")
@@ -200,12 +203,20 @@ class Metrics:
     ) -> None:
         """Sets the metrics of a cluster. None keeps the last value: for `size` while the spec of a
         cluster that has not formed is refused, for `members` while there is no member list."""
+        self.cluster_observed.labels(*key).set(1)
         if size is not None:
             self.cluster_size.labels(*key).set(size)
         if members is not None:
             self.cluster_members.labels(*key).set(members)
         self.cluster_ready.labels(*key).set(ready)
         self.cluster_available.labels(*key).set(available)
+
+    def cluster_unobserved(self, key: Key) -> None:
+        """Removes the series that say whether a cluster serves: nobody knows, and old values would
+        keep alerts quiet."""
+        self.cluster_observed.labels(*key).set(0)
+        for gauge in (self.cluster_ready, self.cluster_available):
+            gauge.remove(*key)
 
     def schedule(
         self,

@@ -103,6 +103,27 @@ class TestRejected:
         await settled.run()
         assert settled.condition("Ready")["status"] == "True"
 
+    async def test_without_the_right_to_list_pods_the_metrics_said_that_a_cluster_serves(
+        self, settled
+    ):
+        """As they had been last, for as long as nobody could know, and no alert fired."""
+        labels = {"namespace": "default", "etcd_cluster": "a"}
+
+        def value(name):
+            return settled.metrics.registry.get_sample_value(f"etcd_cluster_{name}", labels)
+
+        settled.store.refuse(PODS, "default", "not allowed")
+        await settled.once()
+        assert value("available") is None
+        assert value("observed") == 0
+        assert value("members_ready") is None
+        assert value("size") == 3
+
+        settled.store.replace(PODS, "default", await settled.kube.list(PODS, "default"), 10**9)
+        await settled.once()
+        assert value("observed") == 1
+        assert value("available") == 1
+
     @pytest.mark.parametrize(
         "error",
         [

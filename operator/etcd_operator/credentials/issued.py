@@ -11,7 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json, Key, Kubernetes, Rejected, Resource
+from etcd_operator.kube.api import (
+    CERTIFICATES,
+    REJECTED_SECONDS,
+    SECRETS,
+    Json,
+    Key,
+    Kubernetes,
+    Rejected,
+    Resource,
+    Unavailable,
+)
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark
 from etcd_operator.kube.watches import OURS
@@ -29,6 +39,9 @@ be issued."""
 
 CALM_SECONDS: Final = 60.0
 """The same while nothing is yet to be issued."""
+
+PASSING_SECONDS: Final = 30.0
+"""How long the LIST must fail before passes go on without the Certificates."""
 
 NAME: Final = "cert-manager.io/certificate-name"
 ISSUER: Final = (
@@ -73,6 +86,9 @@ class IssuedLook:
         self._listed: dict[str, tuple[float, str]] = {}
         """By namespace: when Certificates were last listed, and why they could not be."""
 
+        self._failing: dict[str, float] = {}
+        """By namespace: since when the LIST gets no answer, or an error of the API server."""
+
         self._marks: dict[Key, list[int | None]] = {}
         """The marks of a cluster's Certificates when they were last listed for it."""
 
@@ -84,6 +100,7 @@ class IssuedLook:
             return
         # No cluster is left that lists this namespace, so deletions would go unnoticed.
         self._listed.pop(key[0], None)
+        self._failing.pop(key[0], None)
         self._finder.drop_all(CERTIFICATES, key[0])
 
     async def look(self, cluster: EtcdCluster) -> IssuedObjects:
@@ -121,18 +138,30 @@ class IssuedLook:
         at, missing = self._listed.get(cluster.namespace, (float("-inf"), ""))
         if self._is_current(key, marks, now - at):
             return missing
-        missing = ""
-        try:
-            listing = await self._kube.list_at(CERTIFICATES, cluster.namespace, OURS)
-            self._finder.take_all(CERTIFICATES, cluster.namespace, listing)
-        except Rejected as error:
-            if error.status not in _REFUSALS:
-                raise
-            missing = _REFUSALS[error.status]
+        missing = await self._why_missing(cluster.namespace, now)
         self._listed[cluster.namespace], self._marks[key] = (now, missing), marks
         return missing
 
+    async def _why_missing(self, namespace: str, now: float) -> str:
+        self._listed.pop(namespace, None)
+        try:
+            listing = await self._kube.list_at(CERTIFICATES, namespace, OURS)
+        except Unavailable as error:
+            if now - self._failing.setdefault(namespace, now) < PASSING_SECONDS:
+                raise
+            return f"the API server does not list Certificates, which is tried again: {error}"
+        except Rejected as error:
+            self._failing.pop(namespace, None)
+            if error.status not in _REFUSALS:
+                raise
+            return _REFUSALS[error.status]
+        self._failing.pop(namespace, None)
+        self._finder.take_all(CERTIFICATES, namespace, listing)
+        return ""
+
     def _is_current(self, key: Key, marks: list[int | None], age: float) -> bool:
+        if key[0] in self._failing:
+            return age < REJECTED_SECONDS
         if None not in marks:
             return self._marks.get(key) == marks
         return age < (CALM_SECONDS if key in self._calm else SOON_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -391,6 +392,30 @@ class TestAtRest:
         settled.kube.remove(PODS, "default", "a-1")
         await a_while(settled, 30)
         assert settled.kube.find(PODS, "a-1") is not None
+
+    async def test_while_they_cannot_be_listed_nothing_at_all_was_done(self, settled):
+        """As while one of them cannot be decoded: each pass ended there, before a missing Service
+        was put back."""
+        settled.clock.now += 61.0
+        fails = Unavailable("list certificates: the server said 500", status=500)
+        settled.kube.failures["list Certificate"] = [fails] * 1000
+        settled.kube.remove(SERVICES, "default", "a")
+        for _ in range(60):
+            with contextlib.suppress(Unavailable):
+                await settled.once()
+            settled.clock.now += 1.0
+
+        assert settled.kube.find(SERVICES, "a")
+        blocked = settled.condition("Blocked")
+        assert blocked["reason"] == "CertManagerMissing"
+        assert "the server said 500" in blocked["message"]
+        tried = settled.kube.calls["list Certificate"]
+        await a_while(settled, 300)
+        assert settled.kube.calls["list Certificate"] <= tried + 11, "each may take ten seconds"
+
+        settled.kube.failures.clear()
+        await a_while(settled, 60)
+        assert settled.condition("Blocked") is None
 
     async def test_a_lost_secret_of_ours_is_recreated(self, settled):
         before = data(settled, "a-server-tls")

@@ -1,5 +1,5 @@
 """Carries out one step: at most one write, under every precondition that the step names. Only what
-fields of others exclude takes two.
+fields of others exclude takes more.
 
 A write that deletes an object or assigns an identity (claims, records, tickets) has the UID and
 resourceVersion as preconditions, or follows a read made just before. The response to every write
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from etcd_operator.cluster import expansion, volume_jobs
+from etcd_operator.cluster import expansion, replacing, volume_jobs
 from etcd_operator.cluster.tickets import NoAnswer, Start
 from etcd_operator.credentials import issuing, taking
 from etcd_operator.credentials.passwords import PasswordLook
@@ -43,7 +43,6 @@ from etcd_operator.step_result import Done, Outdated, StepResult, TicketRefused,
 from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.exclusive import excluded, replacement
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
@@ -173,29 +172,12 @@ class Applier:
             metadata = {**manifest["metadata"], "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
         try:
-            self._finder.take(resource, await self._write(resource, live, manifest))
+            written = await replacing.apply(self._kube, resource, live, manifest)
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
+        self._finder.take(resource, written)
         verb = "created" if live is None else "changed"
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
-
-    async def _write(self, resource: Resource, live: Json | None, manifest: Json) -> Json:
-        """Applies a manifest; first it replaces what others have set, if that excludes fields of
-        it."""
-        if live is None or not excluded(live, manifest):
-            try:
-                return await self._kube.apply(resource, manifest)
-            except Rejected as error:
-                if live is None or not error.invalid:
-                    raise
-        metadata = manifest["metadata"]
-        patch = replacement(live, manifest)
-        patch["metadata"] = {key: metadata[key] for key in ("uid", "resourceVersion")}
-        where = (metadata["namespace"], metadata["name"])
-        replaced = await self._kube.merge_patch(resource, *where, patch)
-        metadata["resourceVersion"] = replaced["metadata"]["resourceVersion"]
-        # What the patch has not named, such as an annotation that is to go, is still the apply's.
-        return await self._kube.apply(resource, manifest)
 
     async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> StepResult:
         key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()

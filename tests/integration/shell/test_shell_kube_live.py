@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 
 import pytest
@@ -10,6 +11,7 @@ from harness.slow import SLOW
 from shell_live import NODES, labels, service
 from worlds import body
 
+from etcd_operator.cluster import replacing
 from etcd_operator.kube import client as client_module
 from etcd_operator.kube.api import (
     CLAIMS,
@@ -118,6 +120,33 @@ async def test_what_others_have_set_beside_our_fields_is_gone_after_a_replacemen
     assert excluded(healed, manifest) is None
     assert healed["spec"] == made["spec"]
     assert (await client.apply(resource, manifest))["spec"] == made["spec"]
+
+
+async def test_a_request_that_was_put_back_stayed_when_the_spec_left_it_out(client, namespace):
+    """The patch that puts it back in place of others' limits owned it from then on, and no apply
+    removes what somebody else owns."""
+    given = body(3, pod={"resources": {"requests": {"memory": "64Mi"}}})
+    given["metadata"]["namespace"] = namespace
+    manifest = stateful_set(parse_cluster(given), replicas=0, operator_image="x")
+    del manifest["metadata"]["ownerReferences"]
+    made = await client.apply(STATEFUL_SETS, manifest)
+    spec = copy.deepcopy(made["spec"])
+    [etcd] = spec["template"]["spec"]["containers"]
+    etcd["resources"] = {"requests": {"memory": "32Mi"}, "limits": {"memory": "32Mi"}}
+    live = await client.merge_patch(STATEFUL_SETS, namespace, "c", {"spec": spec})
+    while excluded(live, manifest) or drift(live, manifest):
+        seen = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
+        told = manifest | {"metadata": manifest["metadata"] | seen}
+        with contextlib.suppress(Conflict):  # the controller writes the status
+            await replacing.apply(client, STATEFUL_SETS, live, told)
+        live = await client.get(STATEFUL_SETS, namespace, "c")
+    assert live["spec"] == made["spec"]
+
+    [etcd] = manifest["spec"]["template"]["spec"]["containers"]
+    del etcd["resources"]
+    without = await client.apply(STATEFUL_SETS, manifest)
+    [etcd] = without["spec"]["template"]["spec"]["containers"]
+    assert not etcd["resources"]
 
 
 async def test_an_emoji_or_a_control_character_had_its_apply_refused(client, namespace):

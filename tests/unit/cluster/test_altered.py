@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.kube.api import DISRUPTION_BUDGETS, SERVICES, STATEFUL_SETS
+from etcd_operator.kube.api import DISRUPTION_BUDGETS, SERVICES, STATEFUL_SETS, Conflict
 
 CANARY = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
 EXTERNAL = {"type": "ExternalName", "externalName": "elsewhere.example.com", "clusterIP": None}
@@ -61,6 +61,26 @@ async def test_a_probe_of_another_kind_could_never_be_taken_back(settled, beside
     writes = [call for call in settled.kube.log if "StatefulSet" in call and "get" not in call]
     assert writes == ["patch StatefulSet a", "apply StatefulSet a"]
     assert "StepFailed" not in settled.events.reasons()
+
+
+async def test_an_apply_that_came_too_late_after_the_replacement_was_not_made_up_for(settled):
+    """The controller writes the status in between. Then what an older manifest had set stayed, and
+    so did later what the next one leaves out: no field of it was the apply's."""
+    before = settled.kube.live(STATEFUL_SETS, "a")
+    [etcd] = before["spec"]["template"]["spec"]["containers"]
+    altered = etcd | {"readinessProbe": {"tcpSocket": {"port": 2379}}}
+    pod = {"spec": {"containers": [altered]}}
+    await settled.kube.merge_patch(STATEFUL_SETS, "default", "a", {"spec": {"template": pod}})
+    settled.kube.failures["apply StatefulSet"] = [Conflict("the object has been modified")]
+    settled.forget()
+
+    await settled.run()
+
+    writes = [call for call in settled.kube.log if "StatefulSet" in call and "get" not in call]
+    assert writes == ["patch StatefulSet a", "apply StatefulSet a", "apply StatefulSet a"]
+    after = settled.kube.live(STATEFUL_SETS, "a")
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert after["spec"] == before["spec"]
 
 
 async def test_a_port_that_was_added_beside_ours_stays(settled):

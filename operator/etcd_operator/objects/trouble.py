@@ -202,15 +202,21 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
     if phase == "Pending" and chosen is None:
         return (
             f"claim {name} has no storage class and Kubernetes has no default one: mark a "
-            "StorageClass as the default; or, if the cluster has no data yet, delete the "
-            "EtcdCluster and its claims, and create it again with "
-            "spec.pod.persistentVolumeClaimSpec.storageClassName"
+            f"StorageClass as the default; {_ANEW} {_CLASS}"
         )
     if phase == "Pending" and "unbound immediate" in unscheduled:
         whose = f"of storage class {chosen}" if chosen else "that was created by hand"
         words = f"claim {name} waits for a volume {whose}, and none is provisioned"
-        return f"{words}: kubectl describe pvc {name} says why"
+        mistyped = f". If there is no such class, create it; {_ANEW} another {_CLASS}"
+        return f"{words}: kubectl describe pvc {name} says why{mistyped if chosen else ''}"
     return ""
+
+
+_ANEW: Final = (
+    "or, if the cluster has no data yet, delete the EtcdCluster and its claims, and create it again "
+    "with"
+)
+_CLASS: Final = "spec.pod.persistentVolumeClaimSpec.storageClassName"
 
 
 def _gated(pod: Object) -> str:

@@ -183,11 +183,20 @@ def test_with_a_storage_class_the_message_of_the_scheduler_is_used(spec):
     assert "cannot be scheduled" in said(UNSCHEDULABLE, claim(**spec))
 
 
-@pytest.mark.parametrize(
-    ("chosen", "words"), [("nope", "of storage class nope"), ("", "that was created by hand")]
+MISTYPED = (
+    ". If there is no such class, create it; or, if the cluster has no data yet, delete the "
+    "EtcdCluster and its claims, and create it again with another "
+    "spec.pod.persistentVolumeClaimSpec.storageClassName"
 )
-def test_a_storage_class_that_provisions_nothing_is_reported(chosen, words):
-    """The scheduler's own message for it ends in `not found`, without saying what."""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words", "way_out"),
+    [("nope", "of storage class nope", MISTYPED), ("", "that was created by hand", "")],
+)
+def test_a_storage_class_that_provisions_nothing_is_reported(chosen, words, way_out):
+    """The scheduler's own message for it ends in `not found`, without saying what. Nothing said
+    what to do about a mistyped class, which no edit can correct."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -195,7 +204,7 @@ def test_a_storage_class_that_provisions_nothing_is_reported(chosen, words):
     }
     said_of_it = said({"conditions": [condition]}, claim(storageClassName=chosen))
     why = "none is provisioned: kubectl describe pvc data-a-0 says why"
-    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and {why}"
+    assert said_of_it == f"claim data-a-0 waits for a volume {words}, and {why}{way_out}"
 
 
 @pytest.mark.parametrize("then", ["", "no new claims to deallocate, "])

@@ -171,7 +171,10 @@ class Reconciler:
         if memory.doubts(step):
             return memory.next_poll()
         outcome = Outcome(seen.observation, step)
-        if not (isinstance(step, Settled) and outcome.put_off):  # then it is not as declared
+        as_declared = isinstance(step, Settled) and not outcome.put_off
+        if as_declared and (wait := memory.disputed_until - self._clock()) > 0:
+            return wait
+        if as_declared or not isinstance(step, Settled):
             self._reporter.decision(body, step)
             if event := event_of(memory.step, step, seen.observation):
                 self._reporter.event(body, *event)
@@ -278,15 +281,13 @@ class Reconciler:
         self._reporter.decision(body, step, done.words, always=True)
         if event := event_of(None, step, seen.observation, created=done.created):
             self._reporter.event(body, *event)
-        if not self._is_repeated(memory, step):
+        # If a pod stays missing, or someone else undoes the write each time, the status says so. It
+        # must not say something else for a moment at each try.
+        pause = memory.rate_limit.pause(step, self._clock())
+        memory.disputed_until = self._clock() + pause
+        if not (isinstance(step, TouchStatefulSet) or pause):
             await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
-
-    def _is_repeated(self, memory: Memory, step: Write) -> bool:
-        """Whether the write is made again and again: a pod stays missing, or someone else undoes
-        it. The status says so, and must not say something else for a moment at each try."""
-        touches = isinstance(step, TouchStatefulSet)
-        return touches or memory.rate_limit.pause(step, self._clock()) > 0
 
     async def _declined(self, current: _Pass, step: Write, why: str) -> float:
         """Reports that etcd declines the step for now as a wait, which may end within

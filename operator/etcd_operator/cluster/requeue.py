@@ -65,6 +65,10 @@ class Memory:
     still_until: float = float("-inf")
     """Passes do nothing until then, because the namespace is being deleted."""
 
+    disputed_until: float = float("-inf")
+    """Until then it is not reported that the cluster is as declared: others have undone the last
+    write each time before."""
+
     rate_limit: RateLimit = field(default_factory=RateLimit)
 
     @property

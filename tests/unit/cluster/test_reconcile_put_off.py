@@ -352,6 +352,28 @@ class TestUndone:
         assert not settled.kube.calls["apply EtcdCluster/status"]
         assert "AsDeclared" not in settled.events.reasons()
 
+    async def test_each_time_it_was_as_declared_until_a_controller_undid_the_write(self, settled):
+        """As a second operator does, a moment later: `kubectl wait` for Ready went through."""
+        told = set()
+        for second in range(120):
+            if second % 3 == 0:
+                policy = settled.kube.live(NETWORK_POLICIES, "a")
+                policy["spec"]["ingress"] = []
+                settled.kube.put(NETWORK_POLICIES, policy)
+            await settled.once()
+            settled.clock.now += 1.0
+            if second == 40:
+                settled.forget()
+            if second > 40:
+                told.add(settled.condition("Progressing")["reason"])
+
+        assert settled.kube.calls["apply NetworkPolicy"] >= 6
+        assert told == {"StepFailed"}
+        assert not settled.kube.calls["apply EtcdCluster/status"]
+
+        await live(settled, 2 * SECONDS_PER_WRITE)
+        assert settled.condition("Ready")["status"] == "True"
+
     async def test_users_are_still_created(self, settled):
         """The last steps are not kept waiting for good."""
         await self._with_a_webhook(settled)

@@ -213,8 +213,8 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
 
 
 _ANEW: Final = (
-    "or, if the cluster has no data yet, delete the EtcdCluster and its claims, and create it again "
-    "with"
+    "or, if the cluster has no data yet, delete the EtcdCluster and its claims, and create it "
+    "again with"
 )
 _CLASS: Final = "spec.pod.persistentVolumeClaimSpec.storageClassName"
 

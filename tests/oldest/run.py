@@ -25,6 +25,7 @@ from localkube.paths import BUILD
 from localkube.pki import ADMINS, write_kubeconfig
 from localkube.server import Server, free_port
 from localkube.shell import run, succeeds, wait_until
+from localkube.versions import pinned
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -127,7 +128,8 @@ class Controllers(Server):
 def start(folder: Path, stack: ExitStack) -> None:
     """A Kubernetes without nodes, and what names it and helm to tests."""
     with alone():
-        programs, etcd = binaries.oldest_kubernetes(), Etcd(folder / "etcd")
+        programs = binaries.released_kubernetes(pinned("KUBERNETES_OLDEST"))
+        etcd = Etcd(folder / "etcd")
         helm = binaries.oldest_helm() / "helm"
     stack.callback(etcd.start().stop)
     server = ApiServer(

@@ -23,7 +23,7 @@ DAEMONS = (
     "kubelet",
     "volume-provisioner",
 )
-OLDEST = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
+RELEASED = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
 FLAGS = ("-trimpath", "-ldflags")
 SMALL = "-s -w"
 CERT_MANAGER = "github.com/cert-manager/cert-manager"
@@ -66,9 +66,9 @@ def helm() -> Path:
     return _installed("helm", "helm.sh/helm/v4/cmd/helm")
 
 
-def oldest_kubernetes() -> Path:
-    """The daemons. -mod=mod, because the module replaces others by folders that it does not
-    contain."""
+def released_kubernetes(version: str) -> Path:
+    """The daemons of a release, such as v1.30.14. -mod=mod, because the module replaces others by
+    folders that it does not contain."""
 
     def make(out: Path) -> None:
         module = f"k8s.io/kubernetes@{version}"
@@ -76,19 +76,18 @@ def oldest_kubernetes() -> Path:
         own = json.loads(_go("mod", "edit", "-json", had["GoMod"], cwd=out))
         others = [path for one in own["Replace"] if "/sample-" not in (path := one["Old"]["Path"])]
         their = version.replace("v1.", "v0.", 1)
-        _go("mod", "init", "oldest", cwd=out)
+        _go("mod", "init", "released", cwd=out)
         named = [f"-require={one}@{their}" for one in others]
         named += [f"-replace={one}={one}@{their}" for one in others]
         _go("mod", "edit", f"-go={own['Go']}", f"-require={module}", *named, cwd=out)
-        packages = [f"k8s.io/kubernetes/cmd/{name}" for name in OLDEST]
+        packages = [f"k8s.io/kubernetes/cmd/{name}" for name in RELEASED]
         flags = f"{SMALL} {_stamps(version)}"
         options = ("-mod=mod", "-tags=providerless", *FLAGS, flags)  # Without clients of clouds.
         _go("build", *options, "-o", f"{out}/", *packages, cwd=out)
         for leftover in ("go.mod", "go.sum"):
             (out / leftover).unlink()
 
-    version = pinned("KUBERNETES_OLDEST")
-    return cached(f"kubernetes-{version}", [version, *OLDEST], make)
+    return cached(f"kubernetes-{version}", [version, *RELEASED], make)
 
 
 def oldest_helm() -> Path:

@@ -39,6 +39,7 @@ MODULES = (
     "order",
     "edges",
     "recovery",
+    "put_back",
     "guards",
     "tls",
     "auth",

@@ -61,6 +61,7 @@ NOT_ASKED: Final = (
 `tooling/test_mutants.py` fails with every mutant."""
 
 _GROW = "membership/test_grow.py"
+_PUT_BACK = "membership/test_put_back.py"
 _REPLACE = "membership/test_replace.py"
 _ROLL = "membership/rolling/test_*.py"
 _SHRINK = "membership/test_shrink.py"
@@ -311,6 +312,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_restore_added.py",
     ),
     "membership/beginning/bootstrap.py": (
+        _PUT_BACK,
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/test_birth.py",
@@ -338,6 +340,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_retained.py",
     ),
     "membership/beginning/remembered.py": (
+        _PUT_BACK,
         "membership/test_remembered.py",
         _UPGRADE,
         "membership/test_retained.py",
@@ -376,6 +379,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/observation.py": (_ROLL,),
     "observed/pods.py": (_ROLL, "membership/test_learner.py", "membership/test_roster.py"),
     "membership/planner.py": (
+        _PUT_BACK,
         "membership/in_place/test_*.py",
         "membership/recovery/test_*.py",
         "membership/test_alarms.py",
@@ -426,6 +430,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/recovery/test_*.py",
     ),
     "membership/epochs/recovery.py": (
+        _PUT_BACK,
         "membership/recovery/test_*.py",
         "membership/test_recovery_walk.py",
     ),
@@ -470,6 +475,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "records/successor.py": _IN_PLACE,
     "records/takeover.py": (*_IN_PLACE, *_AUTH),
     "membership/epochs/survivor.py": (
+        _PUT_BACK,
         "membership/test_recovery_disturbed.py",
         "membership/test_restore_plan.py",
         "membership/recovery/test_*.py",

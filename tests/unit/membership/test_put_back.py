@@ -269,6 +269,24 @@ def test_a_restore_in_place_was_begun_again_on_the_volume_that_its_etcd_runs_on(
     assert world.record.cluster_id == restored
 
 
+def test_the_advice_to_delete_the_secret_led_round_in_a_circle() -> None:
+    """Neither a claim nor the status named the cluster any more: it could not be rebuilt."""
+    world = lost()
+    before = world.record
+    world.ask(1)
+    assert drive(world) == Settled()
+    world.take_back()
+    put_back(world, before)
+    for ordinal in range(3):
+        world.empty(ordinal)
+    world.turn()
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "QuorumLost"
+
+
 def test_all_pods_of_a_cluster_that_began_from_a_backup_were_stopped() -> None:
     world = born(3)
     restoring = settled(world)[0]

@@ -68,12 +68,15 @@ class Bucket:
     """Keys that somebody has deleted or written."""
     ever: set[tuple[str, str, str]] = field(default_factory=set)
     """Key, SHA-256 and UID of all that Jobs have ever stored."""
+    last: dict[str, str] = field(default_factory=dict)
+    """By key, the UID of what a Job has stored there last; it may have been deleted since."""
     deleting: Callable[[Order, str], None] = lambda *_: None
     """Told of a deletion, just before it happens."""
 
     def put(self, key: str, data: bytes, of: str = "") -> None:
         self.files[key] = made = Held(data, self.now(), of)
         self.ever.add((key, made.sha256, of))
+        self.last[key] = of
 
 
 class Etcd:

@@ -1,0 +1,76 @@
+"""Faults in what corrects or refuses a Secret that was put back from an old copy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_BOOTSTRAP = "membership/beginning/bootstrap.py"
+_PLANNER = "membership/planner.py"
+_RECOVERY = "membership/epochs/recovery.py"
+_REMEMBERED = "membership/beginning/remembered.py"
+_SURVIVOR = "membership/epochs/survivor.py"
+
+MUTANTS: Final = [
+    Mutant(
+        _PLANNER,
+        "    bootstrap.latch_again,\n",
+        "",
+        "a formed cluster whose record is of before begins empty (I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if (known := remembered.cluster_ids(seen)) and record.cluster_id not in known:",
+        "if False:",
+        "the record of an earlier attempt is latched in place of the one that formed",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "if seen.client_service or seen.disruption_budget:",
+        "if seen.client_service:",
+        "without status and volumes a disruption budget does not tell that the cluster had formed",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "if one.own_record and one.own_record.epoch > FIRST_EPOCH",
+        "if False",
+        "without status and volumes a claim of a later epoch does not tell that it had formed",
+    ),
+    Mutant(
+        _PLANNER,
+        "    recovery.correct_record,\n",
+        "",
+        "after a recovery no member starts again once its record is of before",
+    ),
+    Mutant(
+        _RECOVERY,
+        "if epoch and epoch == _epoch_on_claim(seen, pod):",
+        "if epoch:",
+        "a pod alone raises the epoch of the record",
+    ),
+    Mutant(
+        _PLANNER,
+        "    bootstrap.older_record,\n",
+        "",
+        "a restore in place begins again on the volume that its etcd runs on",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if taking and taking.cluster_id == seen.last_cluster_id:",
+        "if False:",
+        "a restore in place begins again although the status names the cluster that it started",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        " or not remembered.cluster_ids(seen):\n        return None",
+        ":\n        return None",
+        "the advice is to delete a Secret that could not be rebuilt",
+    ),
+    Mutant(
+        _SURVIVOR,
+        " or _why_over(seen, seat)",
+        "",
+        "a recovery that is over is carried out once more",
+    ),
+]

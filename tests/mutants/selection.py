@@ -161,7 +161,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
-    "membership/epochs/in_place_request.py": _IN_PLACE,
+    "membership/epochs/in_place_request.py": (
+        *_IN_PLACE,
+        "membership/test_recovery_disturbed.py",
+    ),
     "membership/members/claim_expansion.py": (
         "membership/test_claim_expansion.py",
         "cluster/test_reconcile_put_off.py",
@@ -293,6 +296,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_blocked.py",
         "membership/test_retained.py",
         "membership/test_birth.py",
+        "membership/in_place/test_*.py",
         "membership/rules/test_*.py",
         _REPLACE,
     ),
@@ -432,6 +436,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/epochs/recovery.py": (
         _PUT_BACK,
         "membership/recovery/test_*.py",
+        "membership/in_place/test_*.py",
         "membership/test_recovery_walk.py",
     ),
     "membership/members/replace.py": (

@@ -183,7 +183,7 @@ class TestAtEveryStep:
         assert isinstance(step, Hold)
         assert step.reason == "ForeignData"
         assert "delete claim data-c-3 with its data" in step.message
-        assert "spec.recovery" not in step.message
+        assert "recovery" not in step.message
 
     def test_a_recovery_waits_until_such_a_claim_is_deleted(self) -> None:
         """It would begin the same epoch, and its pod would start once there are four members."""

@@ -622,9 +622,9 @@ MUTANTS: Final = [
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(
-        "api/cluster.py",
-        "isinstance(source, Store) and source.place == place:",
-        "isinstance(source, Store) and place:",
+        "api/stores.py",
+        "if store.place == place else store",
+        "if place else store",
         "a cluster that an EtcdRestore has made cannot be pointed at another backup",
     ),
     Mutant(

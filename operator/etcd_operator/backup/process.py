@@ -304,7 +304,8 @@ class Backup:
         try:
             found = checked.finish()
         except Damaged as error:
-            self._is_stored, found = False, str(error)
+            self._is_stored = False
+            found = str(error)
         else:
             if found != taken.sha256:  # Whole, so it is most likely another's.
                 await self._compare(taken)

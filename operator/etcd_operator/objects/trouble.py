@@ -189,6 +189,13 @@ def _how(ended: Object) -> str:
     return f": exit code {ended.get('exitCode')}{named}" + (f": {said}" if said else "")
 
 
+_ANEW: Final = (
+    "or, if the cluster has no data yet, delete the EtcdCluster and its claims, and create it "
+    "again with"
+)
+_CLASS: Final = "spec.pod.persistentVolumeClaimSpec.storageClassName"
+
+
 def _claim(claim: Object | None, unscheduled: str) -> str:
     if claim is None:
         return ""
@@ -210,13 +217,6 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
         mistyped = f". If there is no such class, create it; {_ANEW} another {_CLASS}"
         return f"{words}: kubectl describe pvc {name} says why{mistyped if chosen else ''}"
     return ""
-
-
-_ANEW: Final = (
-    "or, if the cluster has no data yet, delete the EtcdCluster and its claims, and create it "
-    "again with"
-)
-_CLASS: Final = "spec.pod.persistentVolumeClaimSpec.storageClassName"
 
 
 def _gated(pod: Object) -> str:

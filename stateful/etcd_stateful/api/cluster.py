@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
@@ -18,7 +18,7 @@ from etcd_stateful.api.reading import Problem, Reader, RefusedObject, spec_of
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import Store, as_noted
 from etcd_stateful.api.tls import (
     AS_MADE,
     DEFAULT,
@@ -251,11 +251,8 @@ def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
 def _as_recorded(source: Source | None, metadata: Mapping[str, Any]) -> Source | None:
     """With the SHA-256 of the one backup that is meant, if an EtcdRestore has recorded it and the
     spec still names the place of that backup."""
-    noted = str((metadata.get("annotations") or {}).get(naming.RESTORED_SHA256, ""))
-    sha256, _, place = noted.partition(" ")
-    if isinstance(source, Store) and source.place == place:
-        return replace(source, sha256=sha256)
-    return source
+    note = str((metadata.get("annotations") or {}).get(naming.RESTORED_SHA256, ""))
+    return as_noted(source, note) if isinstance(source, Store) else source
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from etcd_stateful.api.hosts import host_problem, is_address
@@ -256,6 +256,18 @@ def not_meant(store: Store, sha256: str) -> str:
         f"stored {store.sha256} there, so another backup has taken its place. To restore what is "
         "there now, name the store and the path instead of the EtcdBackup"
     )
+
+
+def noted(store: Store) -> str:
+    """The SHA-256 of the backup that is meant, and its place, for an annotation; `as_noted` reads
+    it."""
+    return f"{store.sha256} {store.place}"
+
+
+def as_noted(store: Store, note: str) -> Store:
+    """The store with the SHA-256 in the note, if the note is of this place."""
+    sha256, _, place = note.partition(" ")
+    return replace(store, sha256=sha256) if store.place == place else store
 
 
 def to_spec(store: Store) -> dict[str, object]:

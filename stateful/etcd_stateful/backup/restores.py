@@ -331,7 +331,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     if named := backup_in(restore.source):
         notes[naming.RESTORED_FROM] = named
     if store.sha256:
-        notes[naming.RESTORED_SHA256] = f"{store.sha256} {store.place}"
+        notes[naming.RESTORED_SHA256] = stores.noted(store)
     metadata = {"name": restore.name, "namespace": restore.namespace, "annotations": notes}
     return CreateCluster({"metadata": metadata, "spec": spec})
 

@@ -69,3 +69,16 @@ def certificates(folder: Path, host: str) -> None:
     for words in (ca, pair):
         command = ("openssl", "req", "-x509", *key, *words)
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def encrypt(member: Member, certificates: Path) -> None:
+    """Makes the member serve with the certificate, and require one of clients."""
+    url = f"https://{member.url_host}:{member.client_port}"
+    member.flags |= {
+        "listen-client-urls": url,
+        "advertise-client-urls": url,
+        "cert-file": str(certificates / "etcd-client.crt"),
+        "key-file": str(certificates / "etcd-client.key"),
+        "trusted-ca-file": str(certificates / "etcd-client-ca.crt"),
+        "client-cert-auth": "true",
+    }

@@ -32,12 +32,12 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "etcd"), str(TEST
 import memory  # noqa: E402
 import random_sets  # noqa: E402
 from addresses import address  # noqa: E402
-from backup_orders import at_s3, certificates, order_for  # noqa: E402
+from backup_orders import at_s3, certificates, encrypt, order_for  # noqa: E402
 from damages import damages  # noqa: E402
 from etcd_live import Cluster, binary  # noqa: E402
 from harness.verdicts import commit  # noqa: E402
 from minors import MINORS  # noqa: E402
-from random_sets import begin, connected, difference, encrypt, picture, write  # noqa: E402
+from random_sets import begin, connected, difference, picture, write  # noqa: E402
 from test_restore_live import STORE, TOKEN, Target  # noqa: E402
 
 from etcd_operator.backup import __main__ as entry  # noqa: E402

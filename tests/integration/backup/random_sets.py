@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aetcd import rpc
+from backup_orders import encrypt
 from etcd_live import Cluster, Member
 from grpc import ssl_channel_credentials
 
@@ -55,19 +56,6 @@ async def connected(member: Member, certificates: Path | None) -> AsyncIterator[
     async with channel:
         await _serving(channel)
         yield channel
-
-
-def encrypt(member: Member, certificates: Path) -> None:
-    """Makes the member serve with the certificate, and require one of clients."""
-    url = f"https://{member.url_host}:{member.client_port}"
-    member.flags |= {
-        "listen-client-urls": url,
-        "advertise-client-urls": url,
-        "cert-file": str(certificates / "etcd-client.crt"),
-        "key-file": str(certificates / "etcd-client.key"),
-        "trusted-ca-file": str(certificates / "etcd-client-ca.crt"),
-        "client-cert-auth": "true",
-    }
 
 
 async def _serving(channel: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backup_orders import at_s3, certificates, etcdctl, order_for
+from backup_orders import at_s3, certificates, encrypt, etcdctl, order_for
 from etcd_live import Cluster, Member
 from faulty import proxied
 
@@ -48,14 +48,7 @@ async def test_the_certificate_of_the_secret_is_used_for_an_etcd_with_tls(
     certificates(keys, member.host)
     member.stop()
     url = f"https://{member.host}:{member.client_port}"
-    member.flags = {
-        "listen-client-urls": url,
-        "advertise-client-urls": url,
-        "cert-file": str(keys / "etcd-client.crt"),
-        "key-file": str(keys / "etcd-client.key"),
-        "trusted-ca-file": str(keys / "etcd-client-ca.crt"),
-        "client-cert-auth": "true",
-    }
+    encrypt(member, keys)
     member.start(one_member.initial_cluster(one_member.first), one_member.token, "new")
     order = order_for(one_member, at_s3(s3, bucket[0]), endpoints=(url,))
     async with asyncio.timeout(90):

@@ -13,12 +13,13 @@ from aiohttp import web
 from backup_orders import at_s3, lasting, order_for
 from clouds import FULL
 from etcd_live import Cluster, fill
-from faulty import proxied
+from faulty import Faulty, proxied
 
 from etcd_operator.backup import clients
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.backup import manifest
+from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
 from localkube.s3 import S3Server
 
@@ -28,6 +29,13 @@ pytestmark = pytest.mark.integration
 def writes(request: web.Request) -> bool:
     """A full store answers all else."""
     return request.method in ("PUT", "POST")
+
+
+async def requests_of(order: Order, proxy: Faulty, secret: str) -> int:
+    """How many requests a backup takes that nothing disturbs."""
+    assert isinstance(await back_up(order, secret=secret), Stored)
+    assert len(proxy.seen) >= 5, proxy.seen
+    return len(proxy.seen)
 
 
 class TestTheStoreFails:
@@ -61,11 +69,7 @@ class TestTheStoreFails:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
             order = order_for(shared_cluster, store, verify=verify)
-            done = await back_up(order, secret=secret)
-            assert isinstance(done, Stored)
-            requests = len(proxy.seen)
-            assert requests >= 5, proxy.seen
-            for at in range(requests):
+            for at in range(await requests_of(order, proxy, secret)):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number == at else None
                 done = await back_up(order, secret=secret)
@@ -94,11 +98,8 @@ class TestTheStoreFails:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
             order = order_for(shared_cluster, store, verify=verify)
-            assert isinstance(await back_up(order, secret=secret), Stored)
-            requests = len(proxy.seen)
-            assert requests >= 5, proxy.seen
             file = bucket[1] / "a" / "etcd.backup"
-            for at in range(requests):
+            for at in range(await requests_of(order, proxy, secret)):
                 file.write_text("of before")
                 proxy.seen.clear()
                 proxy.judge = lambda number, request, at=at: (

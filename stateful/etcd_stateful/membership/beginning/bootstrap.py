@@ -173,7 +173,7 @@ def latch_again(seen: Observation) -> Step | None:
     if record.latched or not (why := remembered.why_formed(seen)):
         return None
     if (known := remembered.cluster_ids(seen)) and record.cluster_id not in known:
-        return _put_back(seen, f"{why}, but not as cluster {identity.to_hex(record.cluster_id)}")
+        return _old_copy(seen, f"{why}, but not as cluster {identity.to_hex(record.cluster_id)}")
     formed = records.restored(record, record.size) if record.restoring else records.latch(record)
     return WriteBootstrap.of(seen, formed, f"{why}: its record was put back from before that")
 
@@ -185,13 +185,13 @@ def older_record(seen: Observation) -> Step | None:
     record, epoch = recorded(seen), remembered.epoch_of_pods(seen)
     taking = record.successor
     if taking and taking.cluster_id == seen.last_cluster_id:
-        return _put_back(seen, "by the status, the restore on record has taken over")
+        return _old_copy(seen, "by the status, the restore on record has taken over")
     if epoch <= max(record.epoch, record.begun) or not remembered.cluster_ids(seen):
         return None  # or there is nothing to rebuild it from
-    return _put_back(seen, f"pods are made for epoch {epoch}, and the record is of {record.epoch}")
+    return _old_copy(seen, f"pods are made for epoch {epoch}, and the record is of {record.epoch}")
 
 
-def _put_back(seen: Observation, why: str) -> Hold:
+def _old_copy(seen: Observation, why: str) -> Hold:
     secret = naming.start_secret(seen.cluster.name)
     return Hold(
         "SplitBrain",

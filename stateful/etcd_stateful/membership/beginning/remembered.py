@@ -61,15 +61,19 @@ def not_ended(seen: Observation) -> set[int]:
 
 def why_formed(seen: Observation) -> str:
     """What shows that the cluster has formed, whatever its record says; empty if nothing does."""
+    told = _tells_that_it_formed(seen)
+    return f"the cluster has formed before, {told}" if told else ""
+
+
+def _tells_that_it_formed(seen: Observation) -> str:
     if seen.last_cluster_id is not None:
-        return f"the cluster has formed before, by its status ({to_hex(seen.last_cluster_id)})"
+        return f"by its status ({to_hex(seen.last_cluster_id)})"
     if seen.client_service or seen.disruption_budget:
-        return "the cluster has formed before, as it has objects that are created only then"
-    later = (one for one in seen.claims if one.own_record and one.own_record.epoch > FIRST_EPOCH)
-    ours = (one.name for one in later if one.cluster_uid == seen.cluster.uid)
-    if name := next(ours, ""):
-        return f"the cluster has formed before, as claim {name} is of a later epoch"
-    return ""
+        return "as it has objects that are created only then"
+    ours = (one for one in seen.claims if one.cluster_uid == seen.cluster.uid)
+    later = (one for one in ours if one.own_record and one.own_record.epoch > FIRST_EPOCH)
+    claim = next(later, None)
+    return f"as claim {claim.name} is of a later epoch" if claim else ""
 
 
 def answering(seen: Observation) -> set[int]:

@@ -200,7 +200,7 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
-    "bootstrap._put_back": _PUT_BACK,
+    "bootstrap._old_copy": _PUT_BACK,
     "recovery.correct_record": _PUT_BACK,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (

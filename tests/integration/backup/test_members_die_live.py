@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -72,6 +73,7 @@ def stopped(member: Member) -> Iterator[None]:
     """As a machine that hangs: its kernel still takes what comes."""
     assert member.process is not None
     member.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, member.process.pid, os.WSTOPPED)  # until then it may still answer
     try:
         yield
     finally:

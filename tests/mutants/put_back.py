@@ -57,6 +57,30 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
+        "if remembered.is_begun_alone(seen, record.epoch):",
+        "if False:",
+        "a late write of the StatefulSet alone makes the user delete the Secret",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "return not (later or any(",
+        "return not (any(",
+        "a recovery that has recorded the survivor's claim is forgotten",
+    ),
+    Mutant(
+        _RECOVERY,
+        " or survivor.serves_before(seen, epoch):",
+        ":",
+        "a late record of the survivor gives up a quorum that serves again (I3)",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]\n    leaderless",
+        "pods = [pod for pod in seen.pods if pod.runs_etcd]\n    leaderless",
+        "members that crash keep the survivor of a recovery from running",
+    ),
+    Mutant(
+        _BOOTSTRAP,
         "if taking and taking.cluster_id == seen.last_cluster_id:",
         "if False:",
         "a restore in place begins again although the status names the cluster that it started",

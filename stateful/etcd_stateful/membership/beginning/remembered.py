@@ -159,6 +159,17 @@ def _begun(seen: Observation, epoch: int) -> int:
     return begun if begun > epoch else 0
 
 
+def is_begun_alone(seen: Observation, epoch: int) -> bool:
+    """Whether a later epoch than this one has begun, and nothing more: a write of the StatefulSet
+    arrived after the Secret was lost and the record rebuilt. Rebuilt now, it would be the same
+    but for `begun`."""
+    record = seen.bootstrap
+    if record is None or not record.latched or record.survivor or record.successor:
+        return False
+    later = any(one.record and one.record.epoch > epoch for one in seen.claims)
+    return not (later or any(pod.runs_etcd and (pod.epoch or 0) > epoch for pod in seen.pods))
+
+
 def epoch_of_pods(seen: Observation) -> int:
     """The latest epoch that pods were made for, or that is noted as begun; 0 if unknown."""
     noted = begun_in(seen.stateful_set) if seen.stateful_set else 0

@@ -74,13 +74,14 @@ def correct_record(seen: Observation) -> Step | None:
     member could start on its data again, or all pods would be stopped once more.
 
     A volume gets a later epoch only by a recovery's Job. Once the recovery is over, members get it
-    with their tickets.
+    with their tickets. But if the Secret was lost in the middle, members of the epoch before may
+    serve again: then those are the cluster.
     """
     record, proven = recorded(seen), _proven_epochs(seen)
     epoch = max([record.epoch, *proven.values()])
     at = [name for name, of in proven.items() if of == epoch]
     over = epoch > record.epoch or (record.survivor and set(at) - {record.survivor})
-    if not (record.latched and over):
+    if not (record.latched and over) or survivor.serves_before(seen, epoch):
         return None
     after = replace(records.recovered(record, record.ordinals), epoch=epoch)
     words = f"{', '.join(at)} had epoch {epoch} already: the record was put back from before that"

@@ -142,6 +142,15 @@ def unheard(seen: Observation, asked: Recovery) -> list[str]:
     return names if len(names) >= _least_quorum(seen) else []
 
 
+def serves_before(seen: Observation, epoch: int) -> bool:
+    """Whether members of an epoch before this one may serve as a quorum: all that run etcd, but for
+    those that say that they have no leader."""
+    pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]
+    leaderless = {at for at in seen.statuses if not _leader(seen, at)}
+    before = [one for one in pods if one.epoch is not None and one.epoch < epoch]
+    return len([one for one in before if one.ordinal not in leaderless]) >= _least_quorum(seen)
+
+
 def _least_quorum(seen: Observation) -> int:
     """How many members are a quorum, without a list: by the record, or fewer by the budget, which
     does not count ordinals that have yet to join."""

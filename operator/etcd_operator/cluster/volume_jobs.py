@@ -81,10 +81,11 @@ class VolumeJobs:
         return replace(base, job=job, occupants=_names((*strangers, *running)))
 
     async def _late(self, base: Observation) -> Observation:
-        """The observation, with a Job that was created after it was no longer needed, as when the
-        create request was late. Its pod reveals it."""
+        """The observation, with a Job that is no longer needed, as when the create request was
+        late, or the record of what it was for was lost. Its pod reveals it: also one that has
+        ended keeps a deleted claim."""
         own = self._pods_of_job(base.cluster)
-        names = [_label(pod, JOB_NAME) for pod in own if _phase(pod) not in _OVER]
+        names = [_label(pod, JOB_NAME) for pod in own]
         if not any(names):
             return base
         raw = await self._kube.get(JOBS, base.cluster.namespace, max(names))

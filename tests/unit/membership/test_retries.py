@@ -111,7 +111,7 @@ class TestPause:
         step = decide(replace(grows, true_for={condition: 800.0}))
 
         assert isinstance(step, Wait)
-        assert step.reason.startswith("the back-off to pass before c-3 is added")
+        assert step.reason.startswith("the back-off to pass before c-3 is added, 120 s")
 
     def test_is_zero_for_a_pod_that_has_only_waited(self, grows: Observation) -> None:
         """Growth by several members takes long if there is much data to copy. Nothing has

@@ -92,7 +92,7 @@ class RecoveryWorld(World):
         seen = super().observe()
         running = self.job is not None and self.job.state == "running"
         if not survivor.needs_lookup(seen):  # then only the Job's pod reveals it
-            return replace(seen, job=self.job if running and self.job_runs else None)
+            return replace(seen, job=None if running and not self.job_runs else self.job)
         own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()
         hidden = (naming.pod("c", one) for one, pod in sorted(self.pods.items()) if pod.hidden)
         return replace(seen, job=self.job, occupants=(*self.strangers, *hidden, *own))

@@ -29,17 +29,17 @@ def clear_up(seen: Observation) -> Step | None:
 def delete_unneeded_job(seen: Observation) -> Step | None:
     """Deletes a Job that nothing needs any more. A create request can be carried out long after it
     was sent; the Job's pod then waits for a claim by name, and would work on any claim of that
-    name."""
+    name. One whose work is done keeps a deleted claim as long as it has a pod."""
     if survivor.needs_lookup(seen):
         return None
-    step = delete_job(seen, "it was created too late, and nothing needs it")
+    step = delete_job(seen, "nothing needs it any more")
     return None if put_off.last_failure(seen, step) else step
 
 
 def not_deleted(seen: Observation) -> Hold | None:
     """Holds if the API server has just refused to delete such a Job. No pod is started meanwhile,
     whose volume the Job's pod might work on; everything else goes on."""
-    if seen.job is None or survivor.needs_lookup(seen):
+    if seen.job is None or seen.job.state == "complete" or survivor.needs_lookup(seen):
         return None
     failed = put_off.last_failure(seen, delete_job(seen, ""))
     if failed is None:

@@ -36,8 +36,10 @@ def _is_due(seen: Observation, seat: Seat) -> bool:
 
 
 def _pause(seat: Seat) -> Wait:
-    words = "members have been missing for a long time, so attempts are made less and less often"
-    return Wait(f"the back-off to pass before {seat.name} is added: {words}")
+    return Wait(
+        f"the back-off to pass before {seat.name} is added, {retries.LONGEST:.0f} seconds at most: "
+        "members have been missing for a long time, so attempts are made less and less often"
+    )
 
 
 def is_possible(seen: Observation) -> bool:

@@ -111,7 +111,8 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
 
 def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
     whose = finding.member or "an unknown member"
-    of = f" of the cluster with UID {finding.cluster_uid}" if finding.cluster_uid else ""
+    uid = finding.cluster_uid
+    of = f" of the cluster with UID {uid}" if uid not in {None, "", seen.cluster.uid} else ""
     return Hold(
         "ForeignData",
         f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. etcd is not "

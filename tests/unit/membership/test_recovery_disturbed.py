@@ -460,6 +460,7 @@ def test_another_recovery_was_offered_although_a_quorum_answers() -> None:
 
     assert isinstance(step, Hold), step
     assert step.reason == "ForeignData"
+    assert "with UID" not in step.message  # it is this very cluster's
     assert "spec.recovery" not in step.message
     assert "It belongs to a recovery that is no longer on record. A quorum answers" in step.message
     assert "delete claim data-c-1 with its data, and a new member takes its" in step.message

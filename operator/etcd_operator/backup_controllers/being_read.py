@@ -70,6 +70,6 @@ def last_location(backup: Json) -> str:
 
 async def read_now(kube: Kubernetes, namespace: str) -> frozenset[str]:
     """The same, from the API server: what is deleted is gone for good."""
-    return in_use.read_from(
-        await kube.list(ETCD_RESTORES, namespace), await kube.list(ETCD_CLUSTERS, namespace)
-    )
+    restores = await kube.list(ETCD_RESTORES, namespace)
+    clusters = await kube.list(ETCD_CLUSTERS, namespace)
+    return in_use.read_from(restores.items, clusters.items)

@@ -141,8 +141,8 @@ class BackupJobs:
         if state == "running":
             return found
         if state == "failed" or newest is None or not jobs.message(newest, CONTAINER):
-            listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
-            found = jobs.of_job(listed, job)
+            listing = await self._kube.list(PODS, backup.namespace, SELECTOR)
+            found = jobs.of_job(listing.items, job)
         return found
 
     def _pods(self, backup: Owned) -> list[Json]:

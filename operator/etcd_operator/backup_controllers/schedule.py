@@ -129,7 +129,7 @@ class Schedules:
     async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
         # By the label of the name too, by which the store finds them: someone may take it off one.
         selector = f"{naming.SCHEDULE}={schedule.name},{naming.SCHEDULE_UID}={schedule.uid}"
-        return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
+        return (await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)).items
 
     def _look(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]

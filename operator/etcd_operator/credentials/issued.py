@@ -145,7 +145,7 @@ class IssuedLook:
     async def _why_missing(self, namespace: str, now: float) -> str:
         self._listed.pop(namespace, None)
         try:
-            listing = await self._kube.list_at(CERTIFICATES, namespace, OURS)
+            listing = await self._kube.list(CERTIFICATES, namespace, OURS)
         except Unavailable as error:
             if now - self._failing.setdefault(namespace, now) < PASSING_SECONDS:
                 raise

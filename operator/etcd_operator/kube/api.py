@@ -180,14 +180,8 @@ class Kubernetes(Protocol):
 
     async def list(
         self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> list[Json]:
-        """A paged LIST from the API server; `namespace` None means all namespaces."""
-        ...
-
-    async def list_at(
-        self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> Listing:
-        """Like `list`, with the resourceVersion that it was served at."""
+        """A paged LIST from the API server; `namespace` None means all namespaces."""
         ...
 
     async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:

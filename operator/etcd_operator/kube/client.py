@@ -93,11 +93,6 @@ class Client:
 
     async def list(
         self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> list[Json]:
-        return (await self.list_at(resource, namespace, selector)).items
-
-    async def list_at(
-        self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> Listing:
         for _ in range(3):
             try:

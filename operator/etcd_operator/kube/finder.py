@@ -130,7 +130,7 @@ class Finder:
         """Lists all objects of the cluster, including the pods of its Jobs, and updates the
         store. Objects that no longer exist are removed from it."""
         selector = ",".join(f"{key}={value}" for key, value in naming.ours(cluster).items())
-        listing = await self._kube.list_at(resource, namespace, selector)
+        listing = await self._kube.list(resource, namespace, selector)
         for one in listing.items:
             self._take_read(resource, one)
         listed = {one["metadata"]["name"] for one in listing.items}

@@ -255,7 +255,7 @@ class Informer:
     async def _list(self, scope: Scope) -> int:
         resource, namespace = scope
         newest = self._newest.get(scope, -1)
-        listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
+        listing = await self._kube.list(resource, namespace, SELECTORS[resource])
         self._refused.pop(scope, None)
         self._failing.pop(scope, None)
         self._left_out.discard(scope)

@@ -124,9 +124,6 @@ class MortalKube:
     async def list(self, resource: Resource, namespace: str | None, selector: str = "") -> Any:
         return await self._fate.read(lambda: self._client.list(resource, namespace, selector))
 
-    async def list_at(self, resource: Resource, namespace: str | None, selector: str = "") -> Any:
-        return await self._fate.read(lambda: self._client.list_at(resource, namespace, selector))
-
     async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
         words = f"{'status of' if status else 'apply'} {resource.kind}"
         return await self._fate.write(

@@ -350,7 +350,7 @@ class Cluster:
 
     async def _all(self, resource: Resource) -> dict[int, Json]:
         found = {}
-        for one in await self._client.list(resource, self._namespace):
+        for one in (await self._client.list(resource, self._namespace)).items:
             name = one["metadata"]["name"].removeprefix(f"{naming.DATA_VOLUME}-")
             ordinal = naming.ordinal_of(NAME, name)
             if ordinal is not None:

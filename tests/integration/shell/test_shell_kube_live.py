@@ -395,14 +395,14 @@ async def test_a_long_list_has_pages_of_one_resource_version(client, namespace, 
         await client.create(SERVICES, service(namespace, f"s{number}"))
     await client.create(SERVICES, service(namespace, "others", labels={}))
 
-    items, version = await client.list_at(SERVICES, namespace, OURS)
+    items, version = await client.list(SERVICES, namespace, OURS)
 
     assert [item["metadata"]["name"] for item in items] == [f"s{n}" for n in range(5)]
     assert all(item["kind"] == "Service" for item in items)
     assert version >= max(int(item["metadata"]["resourceVersion"]) for item in items)
-    everywhere = await client.list(SERVICES, None, OURS)
+    everywhere = (await client.list(SERVICES, None, OURS)).items
     assert len([i for i in everywhere if i["metadata"]["namespace"] == namespace]) == 5
-    assert await client.list(NODES, None)
+    assert (await client.list(NODES, None)).items
 
 
 async def test_a_resource_that_is_not_served_is_a_rejection(client, namespace):
@@ -414,9 +414,9 @@ async def test_a_resource_that_is_not_served_is_a_rejection(client, namespace):
 
 
 async def test_versions_of_lists_and_objects_are_comparable(client, namespace):
-    before = (await client.list_at(CLAIMS, namespace)).version
+    before = (await client.list(CLAIMS, namespace)).version
     made = await client.create(SERVICES, service(namespace))
-    after = (await client.list_at(SERVICES, namespace)).version
+    after = (await client.list(SERVICES, namespace)).version
 
     assert before < int(made["metadata"]["resourceVersion"]) <= after
 
@@ -427,7 +427,7 @@ async def test_events_are_taken_and_counted(client, namespace):
     for _ in range(2):
         await Events(client, instance="operator-0").emit(about, "Warning", "Tested", message)
 
-    [event] = await client.list(EVENTS, namespace)
+    [event] = (await client.list(EVENTS, namespace)).items
     assert event["count"] == 2
     assert event["involvedObject"]["uid"] == about["metadata"]["uid"]
 

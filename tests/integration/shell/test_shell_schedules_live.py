@@ -80,7 +80,7 @@ class Operator:
 
     async def rests(self, passes=20):
         for _ in range(passes):
-            listing = await self.client.list_at(ETCD_BACKUPS, self.namespace)
+            listing = await self.client.list(ETCD_BACKUPS, self.namespace)
             self.store.replace(ETCD_BACKUPS, self.namespace, listing.items, listing.version)
             known = await self.client.get(ETCD_SCHEDULES, self.namespace, "nightly")
             self.store.put(ETCD_SCHEDULES, known)
@@ -91,7 +91,7 @@ class Operator:
 
 async def made(client, namespace):
     found = await client.list(ETCD_BACKUPS, namespace)
-    return {one["metadata"]["annotations"][naming.SCHEDULED_TIME]: one for one in found}
+    return {one["metadata"]["annotations"][naming.SCHEDULED_TIME]: one for one in found.items}
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def nightly(client, namespace) -> AsyncIterator[dict]:
     await client.delete(*where, uid=made["metadata"]["uid"])
     yield await client.merge_patch(*where, {"spec": {"suspend": None}})
     # Or the namespace would stay for ever, where no operator lets them go.
-    for one in await client.list(ETCD_BACKUPS, namespace):
+    for one in (await client.list(ETCD_BACKUPS, namespace)).items:
         await let_go(client, ETCD_BACKUPS, one)
     await let_go(client, ETCD_SCHEDULES, made)
 
@@ -135,7 +135,7 @@ async def test_each_run_is_created_once_and_the_oldest_is_deleted(client, namesp
     assert {one["metadata"]["uid"] for one in again.values()} == {backup["metadata"]["uid"]}
 
     for later in (1, 2):
-        for one in await client.list(ETCD_BACKUPS, namespace):
+        for one in (await client.list(ETCD_BACKUPS, namespace)).items:
             await client.merge_patch(
                 ETCD_BACKUPS, namespace, one["metadata"]["name"],
                 {"status": {"succeeded": True, "verified": "Restore", "location": "volume://a/b"}},

@@ -98,7 +98,7 @@ class TestRejected:
         assert settled.condition("Blocked") is None
         assert "pods is forbidden" in settled.condition("Progressing")["message"]
         assert sum(settled.kube.writes().values()) == 1, "the status, once"
-        listing = await settled.kube.list_at(PODS, "default")
+        listing = await settled.kube.list(PODS, "default")
         settled.store.replace(PODS, "default", listing.items, listing.version)
         await settled.run()
         assert settled.condition("Ready")["status"] == "True"
@@ -119,7 +119,8 @@ class TestRejected:
         assert value("members_ready") is None
         assert value("size") == 3
 
-        settled.store.replace(PODS, "default", await settled.kube.list(PODS, "default"), 10**9)
+        listing = await settled.kube.list(PODS, "default")
+        settled.store.replace(PODS, "default", listing.items, 10**9)
         await settled.once()
         assert value("observed") == 1
         assert value("available") == 1

@@ -129,11 +129,6 @@ class FakeKube:
 
     async def list(
         self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> list[Json]:
-        return (await self.list_at(resource, namespace, selector)).items
-
-    async def list_at(
-        self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> Listing:
         self._called("list", resource, "")
         found = [

@@ -241,7 +241,7 @@ async def test_list_reads_all_pages_and_gives_the_items_their_types(client, serv
     server.will(page(["a", "b"], 20, "token"))
     server.will(page(["c"], 20))
 
-    items, version = await client.list_at(PODS, None, "x=y")
+    items, version = await client.list(PODS, None, "x=y")
 
     assert [item["metadata"]["name"] for item in items] == ["a", "b", "c"]
     assert version == 20
@@ -256,8 +256,8 @@ async def test_list_covers_a_namespace_or_the_whole_cluster(client, server):
     server.will(page([], 1))
     server.will({"metadata": {"resourceVersion": "1"}, "items": None})
 
-    assert await client.list(PODS, "ns") == []
-    assert await client.list(NODES, None) == []
+    assert await client.list(PODS, "ns") == ([], 1)
+    assert await client.list(NODES, None) == ([], 1)
     assert [request.path for request, _ in server.asked] == [
         "/api/v1/namespaces/ns/pods",
         "/api/v1/nodes",
@@ -284,7 +284,7 @@ async def test_one_object_with_deep_managed_fields_prevented_every_list(client, 
         f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{{"metadata": {metadata}}}]}}'
     )
 
-    [found] = await client.list(PODS, None)
+    [found] = (await client.list(PODS, None)).items
     assert found["metadata"]["name"] == "a"
 
 
@@ -293,7 +293,7 @@ async def test_a_list_starts_over_when_its_pages_expire(client, server):
     server.refuses(410, "Expired")
     server.will(page(["b"], 30))
 
-    items, version = await client.list_at(PODS, None)
+    items, version = await client.list(PODS, None)
 
     assert ([item["metadata"]["name"] for item in items], version) == (["b"], 30)
 

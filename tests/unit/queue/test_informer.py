@@ -61,7 +61,7 @@ class Kube:
         found = self.objects.get(resource, [])
         return next((one for one in found if key_of(one) == (namespace, name)), None)
 
-    async def list_at(self, resource, namespace, selector=""):
+    async def list(self, resource, namespace, selector=""):
         self.asked.append((resource, namespace, selector))
         await asyncio.sleep(0.01)
         trouble = self.trouble.get(resource) or self.trouble.get(namespace)
@@ -543,14 +543,14 @@ async def test_a_list_that_finishes_after_a_later_one_is_not_a_step_back(informe
         await asyncio.sleep(1)
         slow = asyncio.create_task(informer._list(Scope(PODS, None)))
         await asyncio.sleep(0)
-        real, kube.list_at = kube.list_at, None
+        real, kube.list = kube.list, None
 
         async def later(*_):
             return Listing([], 200)
 
-        kube.list_at = later
+        kube.list = later
         await informer._list(Scope(PODS, None))
-        kube.list_at = real
+        kube.list = real
         await slow
         assert not informer._fallen
         assert informer._newest[Scope(PODS, None)] == 200

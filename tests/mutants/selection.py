@@ -497,6 +497,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "cluster/test_stalled.py",
     ),
     "operator/etcd_operator/backup_controllers/backup.py": _BACKUPS,
+    "operator/etcd_operator/backup_controllers/observe.py": _BACKUPS,
     "operator/etcd_operator/backup_controllers/target.py": _BACKUPS,
     "operator/etcd_operator/cluster/observe.py": (
         _CONFIRM,

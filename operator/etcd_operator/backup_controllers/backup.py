@@ -1,8 +1,5 @@
-"""One pass over one EtcdBackup: observe, decide, do one thing, report.
-
-Jobs are not watched. The Job of a run is read while the run is under way; its pods are watched, and
-their events bring the next pass. A backup that is finished costs nothing.
-"""
+"""One pass over one EtcdBackup: observe, decide, do one thing, report. A backup that is finished
+costs nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
-from etcd_operator.backup_controllers.being_read import is_being_read, last_location, locations_read
+from etcd_operator.backup_controllers.being_read import is_being_read
 from etcd_operator.backup_controllers.bounded import BoundedStatusWriter
 from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
-from etcd_operator.backup_controllers.target import recorded_of, target_of
+from etcd_operator.backup_controllers.observe import BackupObserver
+from etcd_operator.backup_controllers.target import recorded_of
 from etcd_operator.kube.api import (
-    CLAIMS,
     ETCD_BACKUPS,
     JOBS,
     REJECTED_SECONDS,
@@ -34,15 +30,14 @@ from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.objects import reading
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_operator.timestamps import created, rfc3339, seconds
+from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.reading import spec_of
-from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded_cluster, status
 from etcd_stateful.backup.deletion import CreateDeletionJob, SetFinalizers
-from etcd_stateful.backup.observed import Job, ObservedBackup, Run
+from etcd_stateful.backup.observed import ObservedBackup, Run
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.steps import CreateJob, CreateTrialJob, DeleteJob, WriteStatus
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
@@ -50,9 +45,6 @@ from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.versions import number_of
 
 log = logging.getLogger(__name__)
-
-_NO_MATTER: Final[Json] = {}
-"""Stands in for the claim if none has to be looked at."""
 
 Write = CreateJob | CreateTrialJob | DeleteJob | CreateDeletionJob | SetFinalizers
 
@@ -80,6 +72,7 @@ class Backups:
         self._jobs = BackupJobs(
             kube, store, ask, wall_clock=wall_clock, operator_image=operator_image
         )
+        self._observer = BackupObserver(kube, store, self._jobs, wall_clock)
         self._wall_clock = wall_clock
         self._failed_passes = FailedPasses()
 
@@ -126,7 +119,7 @@ class Backups:
         self._measure(body)
         if first := deletion.finalizer_step(_finalizers(body), wanted=backup.delete_stored):
             return await self._do(body, backup, first)
-        seen = await self._look(body, backup)
+        seen = await self._observer.observe(body, backup)
         step = plan.decide(seen)
         if isinstance(step, WriteStatus):
             return await self._tell(body, seen, step)
@@ -149,7 +142,7 @@ class Backups:
         name = plan.job_name(backup, deletion.deletion_run(backup))
         last = stored_conditions.find(body.get("status"), "Complete").get("reason")
         fails = last == deletion.FAILED
-        before = await self._last_job(body, backup) if held else None
+        before = await self._observer.last_job(body, backup) if held else None
         job = await self._jobs.find(backup, name) if held else None
         begins = held and not (before or job)
         step = deletion.decide(
@@ -158,7 +151,7 @@ class Backups:
             finalizers,
             before=before,
             job=job,
-            told=reading.since_update(body, "Complete", self._wall_clock()) if fails else 0.0,
+            told=reading.since_update(body, self._wall_clock()) if fails else 0.0,
             read=begins and await is_being_read(self._kube, self._store, body, backup),
         )
         if step is None:
@@ -170,75 +163,11 @@ class Backups:
             return step.after
         return await self._do(body, backup, step)
 
-    async def _last_job(self, body: Json, backup: EtcdBackup) -> Job | None:
-        """The Job that may still store something, or has stored what nothing else leads to: the
-        one that the status names, or one created since. The deletion has raised the generation, so
-        the run of the previous one is meant."""
-        before, stored = replace(backup, generation=backup.generation - 1), body.get("status") or {}
-        run, told = self._due(body, before), str(stored.get("job") or "")
-        names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
-        found = [job for name in names if name and (job := await self._jobs.find(backup, name))]
-        known = next((job for job in found if deletion.matters(backup, stored, job)), None)
-        return known if known or told else await self._jobs.unnamed(backup)
-
-    def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
-        stored: Json = body.get("status") or {}
-        now = self._wall_clock()
-        last, began = seconds(stored.get("lastRunDate")), created(body) or now
-        return plan.due_run(backup, stored, last, began, now)
-
     async def _release(self, body: Json) -> float | None:
         off = deletion.finalizer_step(_finalizers(body), wanted=False)
         if off is not None:
             await self._finalize(body, off)
         return None
-
-    async def _look(self, body: Json, backup: EtcdBackup) -> ObservedBackup:
-        stored: Json = body.get("status") or {}
-        run = self._due(body, backup)
-        name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
-        # Before a run is due it has no Job, unless a clock was ahead; then the status names it.
-        due = run is not None and (run.due <= now or stored.get("job") == name)
-        job = await self._jobs.find(backup, name) if due else None
-        claim = await self._claim(backup) if due and job is None else _NO_MATTER
-        return ObservedBackup(
-            backup=backup,
-            stored=stored,
-            run=run,
-            now=now,
-            job=job,
-            trial=await self._trial(backup, run, job),
-            before=await self._earlier_job(backup, stored, name) if run else None,
-            target=target_of(self._store, backup),
-            claim=claim is not None,
-            spare=plan.spared(backup, self._stay(body)) if due else (),
-            members=_is_members(claim),
-            told=reading.since_update(body, "Complete", now),
-        )
-
-    def _stay(self, body: Json) -> set[str]:
-        """Locations of backups that stay, whatever its Job does."""
-        namespace = body["metadata"]["namespace"]
-        return {last_location(body), *locations_read(self._store, namespace)}
-
-    async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
-        if backup.verify != "Restore" or run is None or job is None or job.state != "complete":
-            return None
-        return await self._jobs.find(backup, plan.job_name(backup, plan.trial_run(run)))
-
-    async def _earlier_job(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
-        """The Job of an earlier run that may not be over. One that is over is not read again."""
-        named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
-        if not named:
-            return await self._jobs.unnamed(backup, but=name)
-        if named == name or (told and named == naming.backup_job(backup.name, told)):
-            return None
-        return await self._jobs.find(backup, named)
-
-    async def _claim(self, backup: EtcdBackup) -> Json | None:
-        if backup.store.kind != VOLUME:
-            return _NO_MATTER
-        return await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
 
     async def _do(
         self, body: Json, backup: EtcdBackup, step: Write, seen: ObservedBackup | None = None
@@ -374,11 +303,6 @@ def _named(seen: ObservedBackup) -> str:
     if seen.before and not seen.before.other_owner and seen.before.state == "running":
         return ""
     return seen.job.name if seen.job and not seen.job.other_owner else ""
-
-
-def _is_members(claim: Json | None) -> bool:
-    metadata: Json = (claim or {}).get("metadata") or {}
-    return naming.CLUSTER_UID in (metadata.get("annotations") or {})
 
 
 def _stranded(body: Json, error: Rejected) -> str:

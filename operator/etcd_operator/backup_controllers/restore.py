@@ -99,7 +99,7 @@ class Restores:
 
     async def _look(self, body: Json, restore: EtcdRestore) -> ObservedRestore:
         stored: Json = body.get("status") or {}
-        waited = reading.since_transition(body, "Complete", self._wall_clock())
+        waited = reading.since_transition(body, self._wall_clock())
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
             secret = self._finder.known(

@@ -305,7 +305,7 @@ class Observer:
     def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
         """The restore in place that the EtcdRestore of the same name asks for."""
         known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
-        waited = reading.since_transition(known, "Complete", self._wall_clock()) if known else 0.0
+        waited = reading.since_transition(known, self._wall_clock()) if known else 0.0
         return restore_requests.replacing(known, waited)
 
     def _members(

@@ -178,9 +178,7 @@ class Kubernetes(Protocol):
         """Reads from the API server itself; None is a 404."""
         ...
 
-    async def list(
-        self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> Listing:
+    async def list(self, resource: Resource, namespace: str | None, selector: str = "") -> Listing:
         """A paged LIST from the API server; `namespace` None means all namespaces."""
         ...
 

@@ -91,9 +91,7 @@ class Client:
                 return None
             raise
 
-    async def list(
-        self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> Listing:
+    async def list(self, resource: Resource, namespace: str | None, selector: str = "") -> Listing:
         for _ in range(3):
             try:
                 return await self._pages(resource, namespace, selector)

@@ -294,20 +294,20 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
     }
 
 
-def since_transition(body: Object, kind: str, now: float) -> float:
-    """Seconds since the last transition of a condition in the status; 0 if there is none."""
-    return _since(body, kind, "lastTransitionTime", now)
+def since_transition(body: Object, now: float) -> float:
+    """Seconds since the last transition of `Complete` in the status; 0 if there is none."""
+    return _since(body, "lastTransitionTime", now)
 
 
-def since_update(body: Object, kind: str, now: float) -> float:
+def since_update(body: Object, now: float) -> float:
     """The same for its last change, of whatever it says."""
-    return _since(body, kind, "lastUpdateTime", now)
+    return _since(body, "lastUpdateTime", now)
 
 
-def _since(body: Object, kind: str, time: str, now: float) -> float:
+def _since(body: Object, time: str, now: float) -> float:
     """Also the seconds until then, if a clock that was ahead has written it: what is due after some
     time is not put off until then."""
-    then = seconds(stored_conditions.find(body.get("status"), kind).get(time))
+    then = seconds(stored_conditions.find(body.get("status"), "Complete").get(time))
     return 0.0 if then is None else abs(now - then)
 
 

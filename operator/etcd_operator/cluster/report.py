@@ -131,7 +131,7 @@ class Reporter:
         self._failed[key] = (why, self._clock() + (REJECTED_SECONDS if rejected else again))
         if before != why:
             verb = "was rejected" if rejected else "could not be written"
-            log.warning("the status %s: %s", verb, why, extra=_cluster_field(key))
+            log.warning("the status %s: %s", verb, why)
 
     def decision(self, body: Json, step: Step, words: str = "", *, always: bool = False) -> None:
         """Logs a decision, in the step's own words if there are no others, unless it is the same as
@@ -143,14 +143,14 @@ class Reporter:
         self._said[key] = line
         generation = body["metadata"].get("generation")
         fields = {"step": line[0], "reason": reason, "generation": generation}
-        log.info("%s", line[1], extra={**_cluster_field(key), **fields})
+        log.info("%s", line[1], extra=fields)
 
     def failure(self, body: Json, words: str) -> None:
         """Logs a failure, unless it is the same as the last one."""
         key = key_of(body)
         if self._said.get(key) != ("failure", words):
             self._said[key] = ("failure", words)
-            log.warning("%s", words, extra=_cluster_field(key))
+            log.warning("%s", words)
 
     def event(self, body: Json, severity: Severity, reason: str, message: str) -> None:
         if len(self._posting) < MOST_EVENTS:
@@ -222,7 +222,3 @@ def _main_facts(status: Mapping[str, Any]) -> tuple[object, ...]:
         status.get("observedGeneration"),
         sorted((str(one.get("type")), str(one.get("status"))) for one in conditions),
     )
-
-
-def _cluster_field(key: Key) -> dict[str, str]:
-    return {"cluster": "/".join(key)}

@@ -132,7 +132,8 @@ class WorkQueue:
             self._ready.task_done()
             if key is None or self._stopped:
                 return
-            await self._pass(key, worker)
+            with about(**{self.name.removesuffix("s"): "/".join(key)}):
+                await self._pass(key, worker)
             # A pass over a deleted object never awaits anything, and neither does `get` while the
             # queue is long. This lets other tasks run.
             await asyncio.sleep(0)
@@ -142,8 +143,7 @@ class WorkQueue:
         started = self._begin(key)
         failed = False
         try:
-            with about(**{self.name.removesuffix("s"): "/".join(key)}):
-                after = await self._bounded(key, worker)
+            after = await self._bounded(key, worker)
         except Exception as error:  # noqa: BLE001 - no failed pass may stop the queue
             failed = True
             after = self._delay_after(key, error)
@@ -223,7 +223,6 @@ class WorkQueue:
             delay,
             words,
             exc_info=error if is_news else None,
-            extra={self.name.removesuffix("s"): "/".join(key)},
         )
 
     def _ages(self) -> list[float]:

@@ -9,6 +9,7 @@ from shell_clock import jumping
 
 from etcd_operator.kube.api import Rejected, Unavailable
 from etcd_operator.queue.workqueue import LAST_DELAY, LONGEST_PATIENCE, WorkQueue
+from etcd_operator.telemetry import logs
 from etcd_operator.telemetry.metrics import Metrics, asked_at
 
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
@@ -300,6 +301,7 @@ async def test_a_cancelled_call_in_a_pass_ended_its_worker_silently(metrics, cap
 
 @jumping
 async def test_an_expected_failure_is_logged_in_one_line_with_the_cluster(queue, caplog):
+    caplog.handler.addFilter(logs._add_context)
     passes = Passes(answers=[Rejected("pods is forbidden", status=403)])
     queue.add(A)
     async with working(queue, passes):

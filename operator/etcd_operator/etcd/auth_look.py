@@ -27,7 +27,7 @@ CALLS: Final = 1
 """How many calls to etcd a look needs if nothing has changed."""
 
 LONGEST_SECONDS: Final = 40.0
-"""For one look: a pass may look twice, and has two minutes with all else that it does."""
+"""For one look: a pass may look twice, and has four minutes with all else that it does."""
 
 TRY_SECONDS: Final = 20.0
 """After this time, a look begins to try no other password."""

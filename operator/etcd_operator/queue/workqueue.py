@@ -32,9 +32,10 @@ LAST_DELAY = 60.0
 LONGEST_PATIENCE = 300.0
 """The longest Retry-After that is obeyed. A proxy before the API server may ask for any time."""
 
-PASS_SECONDS = 120.0
+PASS_SECONDS = 240.0
 """The deadline of a whole pass. Each of its calls has one too, but only this one keeps a pass from
-occupying a worker forever."""
+occupying a worker forever. A pass may look twice at members that each take as long as they may.
+Ended before that, it would only begin anew."""
 
 
 class _Turns(asyncio.Queue[Key | None]):

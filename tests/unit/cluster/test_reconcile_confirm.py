@@ -3,16 +3,22 @@ decision."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from reconcile_bench import Bench
+from reconcile_bench import KEY, Bench
+from shell_clock import jumping
 
 from etcd_operator.cluster import reconcile, requeue
-from etcd_operator.etcd.api import NoAnswer, Refused
+from etcd_operator.etcd.api import Hash, NoAnswer, Refused
+from etcd_operator.etcd.client import HASH_SECONDS
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
 from etcd_operator.kube.store import Store
+from etcd_operator.queue.workqueue import WorkQueue
 from etcd_stateful import naming
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -27,6 +33,7 @@ from etcd_stateful.membership.steps import (
     MoveLeader,
     Settled,
 )
+from etcd_stateful.observed.members import Alarm
 
 FRESH_READS = {
     "get EtcdCluster": 1,
@@ -329,6 +336,30 @@ class TestDeclined:
         assert await settled.once() == requeue.FIRST_POLL
         assert settled.condition("Progressing")["reason"] == "Working"
         assert settled.events.posted == []
+
+
+@jumping
+async def test_a_member_whose_data_differs_was_never_replaced_if_hashes_took_a_minute():
+    """The second look was begun and ended with the pass, over and over, and members did nothing but
+    read their whole databases."""
+    settled = await Bench.settled()
+    settled.etcd.raised = (Alarm("CORRUPT", 1),)
+    settled.etcd.hashes = {settled.kube.live(PODS, "a-1")["status"]["podIP"]: Hash(9, 5)}
+    for name, seconds in {"status": 0.9, "member_list": 1.4, "hash_kv": HASH_SECONDS - 1}.items():
+        setattr(settled.etcd, name, partial(slowly, seconds, getattr(settled.etcd, name)))
+    settled.clock.now += 60
+    queue = WorkQueue("clusters", settled.metrics, workers=1)
+    queue.add(KEY)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(3 * HASH_SECONDS):
+            await queue.run(settled.reconciler.reconcile)
+
+    assert any(change.startswith("remove") for change in settled.etcd.changes)
+
+
+async def slowly(seconds, ask, *args):
+    await asyncio.sleep(seconds)
+    return await ask(*args)
 
 
 def test_pods_are_selected_by_the_labels_they_are_created_with():

@@ -127,9 +127,7 @@ class FakeKube:
         self._called("get", resource, name)
         return copied(self.objects.get((resource, namespace, name)))
 
-    async def list(
-        self, resource: Resource, namespace: str | None, selector: str = ""
-    ) -> Listing:
+    async def list(self, resource: Resource, namespace: str | None, selector: str = "") -> Listing:
         self._called("list", resource, "")
         found = [
             copied(obj)

@@ -255,7 +255,8 @@ class Schedules:
             change = {"annotations": notes, "finalizers": list(step.finalizers)}
         precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
         patch = {"metadata": precondition | change, "spec": {"deletionPolicy": policy}}
-        self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
+        # It has a queue of its own, and the event will be no news any more.
+        self._store.put_beside(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
 
     async def _tell(self, body: Json, seen: ObservedSchedule, said: WriteStatus) -> float:
         now = rfc3339(self._wall_clock())

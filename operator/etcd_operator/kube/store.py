@@ -213,8 +213,8 @@ class Store:
             self._wake(Owner(resource, key_of(written)))
 
     def put_beside(self, resource: Resource, written: Json) -> None:
-        """Stores the answer to a write that no pass waits for. What others have changed is in it
-        too, so if it is faster than the event, its owners need a pass."""
+        """Stores the answer to a write that no pass of its owners waits for. If it is faster than
+        the event, they need a pass: what others have changed is in it too."""
         if self.put(resource, written):
             for owner in owners_of(resource, written):
                 self._wake(owner)

@@ -6,7 +6,9 @@ import pytest
 
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, REJECTED_SECONDS, Json, Rejected
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES
+from etcd_operator.kube.store import Owner
 from etcd_stateful import naming
+from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.retention import MOST_LEAVING, REFUSED_SECONDS
 from unit.backup_controllers.outages import WEBHOOK, fail
 from unit.backup_controllers.schedule.one_schedule import SPEC, World, at
@@ -215,6 +217,26 @@ class TestDeletionThatTheApiServerRefuses:
         kept = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
         assert kept["spec"] == declared
         assert naming.LET_GO not in kept["metadata"]["annotations"]
+
+    async def test_a_backup_that_is_kept_after_all_was_left_with_its_finalizer(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The answer to the edit was faster than its event, which then was no news, so the
+        EtcdBackup had no pass."""
+        await world.runs("03:00", "03:01")
+        world.kube.failures["delete EtcdBackup"] = [self.DENIED]
+        world.declare(retention={"count": 1})
+        await world.settle()
+        world.declare(retention={"count": 2})
+        world.clock.now += REFUSED_SECONDS
+        world.kube.watching = False
+        woken: list[Owner] = []
+        monkeypatch.setattr(world.kube.store, "_wake", woken.append)
+        await world.settle()
+
+        kept = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+        assert kept["metadata"]["finalizers"] == [FINALIZER]
+        assert Owner(ETCD_BACKUPS, ("default", world.name("03:00"))) in woken
 
     async def test_what_a_template_says_to_retain_was_deleted_as_its_object_was_let_go_before(
         self, world: World

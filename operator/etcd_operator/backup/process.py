@@ -50,10 +50,6 @@ INTERRUPTED = "Interrupted"
 LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
 
-class Stopped(Failed):
-    """The backup ends unfinished."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """A snapshot that is in the store under its final name."""
@@ -252,7 +248,7 @@ class Backup:
             async with contextlib.aclosing(source.snapshot(member)) as snapshot:
                 async for piece in snapshot:
                     if self._stop.done():
-                        raise Stopped(self._stop.result())
+                        raise Failed(self._stop.result())
                     checked.update(piece)
                     self._meter.add(len(piece))
                     yield piece
@@ -294,12 +290,12 @@ class Backup:
         return content
 
     async def _verify(self, taken: _Taken) -> None:
-        """Reads back what is stored; raises Stopped if that differs from what was sent."""
+        """Reads back what is stored; raises Failed if that differs from what was sent."""
         checked = SnapshotCheck()
         async with contextlib.aclosing(self._sink.read(taken.key)) as pieces:
             async for piece in pieces:
                 if self._stop.done():
-                    raise Stopped(self._stop.result())
+                    raise Failed(self._stop.result())
                 checked.update(piece)
         try:
             found = checked.finish()
@@ -312,10 +308,10 @@ class Backup:
         if found != taken.sha256:
             where = self._order.store.path_field
             words = f"{where}: what was stored as {taken.key} reads back differently: {found}"
-            raise Stopped(Failure("VerificationFailed", words))
+            raise Failed(Failure("VerificationFailed", words))
 
     async def _compare(self, taken: _Taken) -> None:
-        """Raises Stopped if something else has written to the same path meanwhile: its file would
+        """Raises Failed if something else has written to the same path meanwhile: its file would
         not match this manifest, and could not be restored.
 
         With write-only credentials nothing is compared.
@@ -331,7 +327,7 @@ class Backup:
             await mark(self._sink, taken.key)
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
-        raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))
+        raise Failed(Failure("VerificationFailed", f"{words}a path of its own"))
 
     async def _prune(self, made: str) -> None:
         """Deletes old backups beyond those that are kept. A failure only adds a note."""

@@ -164,8 +164,7 @@ class Backups:
         return await self._do(body, backup, step)
 
     async def _release(self, body: Json) -> float | None:
-        off = deletion.finalizer_step(_finalizers(body), wanted=False)
-        if off is not None:
+        if off := deletion.finalizer_step(_finalizers(body), wanted=False):
             await self._finalize(body, off)
         return None
 

@@ -44,7 +44,9 @@ class BackupObserver:
         # Before a run is due it has no Job, unless a clock was ahead; then the status names it.
         due = run is not None and (run.due <= now or stored.get("job") == name)
         job = await self._jobs.find(backup, name) if due else None
-        claim = await self._claim(backup) if due and job is None else _NO_MATTER
+        claim: Json | None = _NO_MATTER
+        if due and job is None and backup.store.kind == VOLUME:
+            claim = await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
         return ObservedBackup(
             backup=backup,
             stored=stored,
@@ -95,8 +97,3 @@ class BackupObserver:
         if named == name or (told and named == naming.backup_job(backup.name, told)):
             return None
         return await self._jobs.find(backup, named)
-
-    async def _claim(self, backup: EtcdBackup) -> Json | None:
-        if backup.store.kind != VOLUME:
-            return _NO_MATTER
-        return await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)

@@ -255,7 +255,6 @@ class Schedules:
             change = {"annotations": notes, "finalizers": list(step.finalizers)}
         precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
         patch = {"metadata": precondition | change, "spec": {"deletionPolicy": policy}}
-        # It has a queue of its own, and the event will be no news any more.
         self._store.put_beside(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
 
     async def _tell(self, body: Json, seen: ObservedSchedule, said: WriteStatus) -> float:

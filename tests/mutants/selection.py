@@ -298,6 +298,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "membership/test_birth.py",
         "membership/in_place/test_*.py",
         "membership/rules/test_*.py",
+        "membership/test_recovery_disturbed.py",
         _REPLACE,
     ),
     "membership/awaited.py": (

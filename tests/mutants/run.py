@@ -232,6 +232,9 @@ def main() -> int:
     if given.again:
         done = {(one["file"], one["why"]) for one in reported() if verdict(one) == "caught"}
         chosen = [one for one in chosen if (one.file, one.why) not in done]
+    if not chosen:
+        print("there is nothing to try")
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         places = [Path(scratch) / str(job) for job in range(given.jobs)]
         bench = Bench(places, near=given.near, ask_model=given.model)

@@ -123,6 +123,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/source.py": (*_BY_NAME, "manifests/test_restore_identity.py"),
     "api/hosts.py": ("api/test_hosts.py",),
     "api/stores.py": (
+        "api/test_accepted.py",
         "api/test_backup.py",
         "manifests/test_restore_identity.py",
         "backup/test_removal.py",
@@ -381,7 +382,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/beginning/ledger.py": ("membership/test_ledger.py",),
     "membership/beginning/leftovers.py": (_REPLACE, "membership/test_retained.py", _SHRINK, _GROW),
     "membership/members/loss.py": ("membership/test_loss.py", _REPLACE),
-    "membership/observation.py": (_ROLL,),
+    "membership/observation.py": (
+        "membership/test_beginning.py",
+        "membership/rules/test_*.py",
+        _ROLL,
+    ),
     "observed/pods.py": (_ROLL, "membership/test_learner.py", "membership/test_roster.py"),
     "membership/planner.py": (
         _PUT_BACK,
@@ -415,6 +420,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "records/bootstrap.py": (
         *_BY_NAME,
+        "membership/test_remembered.py",
         "membership/test_restore_plan.py",
         "records/test_read_back.py",
         "membership/rules/test_*.py",

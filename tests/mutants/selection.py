@@ -145,7 +145,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "backup/test_recorded.py",
         "backup_controllers/backup/test_*.py",
     ),
-    "backup/restore_requests.py": _RESTORES,
+    "backup/restore_requests.py": (*_RESTORES, "cluster/test_inplace_passes.py"),
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
@@ -210,6 +210,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "operator/etcd_operator/backup_controllers/jobs.py": (
         *_BACKUPS,
+        "backup_controllers/test_added_container.py",
         "backup_controllers/restore/test_*.py",
     ),
     "operator/etcd_operator/backup_controllers/being_read.py": _BACKUPS,

@@ -13,6 +13,7 @@ import pytest
 
 from etcd_operator.backup import process
 from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.overwriting import withdraw
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.sink import Sink
@@ -447,6 +448,19 @@ async def test_the_file_of_another_object_was_deleted_with_one_that_had_not_read
 
     assert isinstance(said, Failure), said
     assert said.reason == "VerificationFailed"
+    with pytest.raises(Undecided) as left:
+        manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert left.value.owner_uid == owner
+
+
+@pytest.mark.parametrize(("whose", "owner"), [("uid-c", ""), ("uid-b", "uid-b")])
+async def test_the_file_of_another_object_was_deleted_with_one_that_died_before_it_replaced_it(
+    root: Path, whose: str, owner: str
+) -> None:
+    put(root, of(OURS, whose))
+    sink = Sink(STORE, None, root=str(root), owner_uid="uid-b")
+    await withdraw(ORDER, sink, KEY, OURS, ANSWER.revision)
+
     with pytest.raises(Undecided) as left:
         manifest.parse((root / names.manifest_of(KEY)).read_bytes())
     assert left.value.owner_uid == owner

@@ -353,6 +353,43 @@ class TestWithTheObject:
 
         assert not self.finalizers(world)
 
+    async def test_a_quota_that_refuses_the_deletion_does_not_leave_the_file_behind(
+        self, world: World
+    ) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
+        await world.settle()
+
+        assert self.finalizers(world)
+        assert "exceeded quota" in world.condition()["message"]
+
+    async def test_a_job_that_has_no_pod_yet_stored_its_file_after_the_deletion(
+        self, world: World
+    ) -> None:
+        """Somebody had emptied the status, so only the name of its run led to it."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.kube.put(ETCD_BACKUPS, world.kube.live(ETCD_BACKUPS, "b") | {"status": {}})
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-delete-g2"]
+
+    async def test_a_finalizer_that_the_watch_has_yet_to_tell_of_is_kept(
+        self, world: World
+    ) -> None:
+        world.declare(deletionPolicy="Delete")
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        world.kube.watching = False
+        body["metadata"]["finalizers"] = ["example.com/theirs"]
+        world.kube.put(ETCD_BACKUPS, body)
+        world.kube.watching = True
+
+        assert await world.backups.reconcile(KEY) == 1.0
+        assert self.finalizers(world) == ["example.com/theirs"]
+
     async def test_if_the_role_is_deleted_first_the_remedy_is_logged_once(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -357,10 +357,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/members/budget.py": (
         "membership/test_budget.py",
+        "status/test_conditions.py",
         "membership/test_recovery_disturbed.py",
     ),
     "membership/children.py": (
         _VERSION_FIRST,
+        "cluster/test_altered.py",
         "membership/test_claim_expansion.py",
         "membership/test_put_off.py",
         "membership/test_budget.py",
@@ -372,7 +374,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/members/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
     "membership/epochs/filling.py": (*_RESTORES, *_IN_PLACE),
-    "membership/epochs/volume_jobs.py": (*_RESTORES, *_IN_PLACE, "membership/test_recovery_*.py"),
+    "membership/epochs/volume_jobs.py": (
+        *_RESTORES,
+        *_IN_PLACE,
+        "membership/recovery/test_*.py",
+        "membership/test_recovery_*.py",
+    ),
     "membership/members/grow.py": (
         _GROW,
         "membership/test_claim_expansion.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.kube.api import ETCD_CLUSTERS, JOBS, PODS
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, JOBS, PODS
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import measurement, outcome, trial
@@ -446,6 +446,17 @@ class TestThePasses:
         await world.settle()
 
         assert world.kube.live(JOBS, VERIFICATION)["metadata"]["uid"] != uid
+
+    async def test_a_trial_goes_on_after_the_status_was_emptied(self) -> None:
+        world = await self.stored()
+        uid = world.kube.live(JOBS, VERIFICATION)["metadata"]["uid"]
+        world.run_pod(name="p2", of=VERIFICATION)
+        world.kube.put(ETCD_BACKUPS, world.kube.live(ETCD_BACKUPS, "b") | {"status": {}})
+        await world.settle()
+
+        trial = world.kube.live(JOBS, VERIFICATION)["metadata"]
+        assert trial["uid"] == uid
+        assert "deletionTimestamp" not in trial
 
     async def test_it_uses_the_clusters_own_image(self) -> None:
         world = World()

@@ -532,3 +532,16 @@ async def test_each_question_to_a_pod_that_hangs_left_a_connection_open(
         assert await jobs.ask_progress("127.0.0.1") is None
 
         await asyncio.wait_for(closed.wait(), 1)
+
+
+async def test_a_pod_that_never_ends_its_line_stopped_the_passes_over_its_backup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"x" * 2**18)
+        writer.close()
+
+    server = await asyncio.start_server(flood, "127.0.0.1", 0)
+    monkeypatch.setattr(order, "PROGRESS_PORT", server.sockets[0].getsockname()[1])
+    async with server:
+        assert await jobs.ask_progress("127.0.0.1") is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from worlds import body as cluster_body
 
 from etcd_operator.backup_controllers import jobs
 from etcd_operator.kube.api import (
@@ -13,17 +15,23 @@ from etcd_operator.kube.api import (
     EVENTS,
     JOBS,
     REJECTED_SECONDS,
+    SECRETS,
     Json,
     Rejected,
     Unavailable,
 )
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure
 from etcd_stateful.backup.plan import SLOW_SECONDS
+from etcd_stateful.backup.reference import Chosen
+from etcd_stateful.records import bootstrap as records
 from unit.backup_controllers.backup.one_backup import KEY, STORED, Skewed, World, made
+from unit.backup_controllers.restore.one_restore import secret_with
 
 
 class TestWithTheObject:
@@ -238,6 +246,22 @@ class TestWithTheObject:
         )
         await world.settle()
         assert world.jobs() == ["b-backup-delete-g2"]
+
+    async def test_what_a_restore_had_looked_up_was_deleted_with_its_object(
+        self, world: World
+    ) -> None:
+        """It names the EtcdBackup; only the record of its cluster names the file."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        read = Place("S3", "mybucket", "etcd.backup", "aws")
+        cluster = replace(parse_cluster(cluster_body()), namespace="default")
+        first = records.first_attempt(cluster.uid, {"c-0": "https://c-0:2380"}, "3.7.3")
+        record = records.restoring(first, size=3, chosen=Chosen("b", read))
+        world.kube.put(SECRETS, secret_with(cluster, record))
+        await self.gone(world)
+
+        assert await world.settle() == SLOW_SECONDS
+        assert world.jobs() == ["b-backup-g1"]
 
     async def test_files_of_a_periodic_backup_are_found_by_their_path(self, world: World) -> None:
         policy = {"backupIntervalInSecond": 60}

@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, SECRETS, Json, Rejected
+from etcd_operator.kube.api import (
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    EVENTS,
+    JOBS,
+    SECRETS,
+    Json,
+    Rejected,
+)
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.records import bootstrap as records
@@ -54,6 +62,28 @@ async def test_a_cluster_not_created_from_the_backup_was_reported_as_restored(
     assert world.condition()["reason"] == "BegunOtherwise"
     assert "does not have the data of the backup" in world.condition()["message"]
     assert world.status["succeeded"] is False
+
+
+async def test_the_secret_of_a_cluster_of_that_name_that_was_deleted_tells_nothing(
+    world: World,
+) -> None:
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    cluster = parse_cluster(world.kube.live(ETCD_CLUSTERS, "c"))
+    world.kube.put(SECRETS, secret_with(cluster, replace(records.latch(FIRST), cluster_uid="old")))
+    world.serve()
+    await world.settle()
+
+    assert world.status["succeeded"] is True
+
+
+async def test_a_restore_that_is_over_is_announced_once(world: World) -> None:
+    await world.succeed()
+    await world.settle()
+
+    said = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert [(one["type"], one["reason"]) for one in said] == [("Normal", "Restored")]
 
 
 async def test_a_cluster_created_from_the_backup_is_reported_as_restored(world: World) -> None:

@@ -16,7 +16,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_stateful import naming
 from etcd_stateful.backup.deletion import FINALIZER
-from unit.backup_controllers.schedule.one_schedule import UID, World
+from unit.backup_controllers.schedule.one_schedule import KEY, UID, World
 
 
 class TestWhatIsBeingRestored:
@@ -126,9 +126,13 @@ class TestWhatIsBeingRestored:
         assert not self.is_kept(world)
 
 
-@pytest.mark.parametrize("edit", [{"suspend": True}, {"retention": {"count": 2}}, None])
+@pytest.mark.parametrize(
+    "edit",
+    [{"suspend": True}, {"retention": {"count": 2}}, None, "being deleted", "created again"],
+    ids=str,
+)
 async def test_an_edit_that_the_watch_had_not_reported_yet_did_not_keep_a_backup(
-    world: World, edit: Json | None
+    world: World, edit: Json | str | None
 ) -> None:
     """Nor did the deletion of the schedule. What is deleted is gone for good."""
     world.declare(retention={"count": 1})
@@ -137,6 +141,12 @@ async def test_an_edit_that_the_watch_had_not_reported_yet_did_not_keep_a_backup
     world.kube.watching = False
     if edit is None:
         world.kube.remove(ETCD_SCHEDULES, "default", "s")
+    elif isinstance(edit, str):
+        world.declare(uid=UID if edit == "being deleted" else "next", retention={"count": 1})
+        body = world.kube.live(ETCD_SCHEDULES, "s")
+        if edit == "being deleted":
+            body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        world.kube.put(ETCD_SCHEDULES, body)
     else:
         world.declare(**{"retention": {"count": 1}} | edit)
     world.kube.watching = True
@@ -247,6 +257,30 @@ async def test_a_backup_that_has_changed_is_not_deleted(world: World) -> None:
     assert await world.settle() == AGAIN_SECONDS
 
     assert world.kube.calls["delete EtcdBackup"] == 0
+
+
+@pytest.mark.parametrize("good", [True, False], ids=["to be kept", "to begin again"])
+async def test_a_backup_that_was_edited_after_the_last_look_is_not_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, good: bool
+) -> None:
+    minutes = ("03:00", "03:01", "03:02", "03:03")
+    await world.runs(*minutes, good=good)
+    oldest, list_now = world.kube.live(ETCD_BACKUPS, world.name("03:00")), world.kube.list
+    edited = oldest | {"spec": oldest["spec"] | {"deletionPolicy": "Retain"}}
+
+    async def then_edited(kind: Resource, *of: str) -> list[Json]:
+        found = await list_now(kind, *of)
+        if kind == ETCD_BACKUPS:
+            world.kube.put(ETCD_BACKUPS, edited)
+        return found
+
+    monkeypatch.setattr(world.kube, "list", then_edited)
+    world.declare(retention={"count": 3})
+    await world.schedules.reconcile(KEY)
+
+    live = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert live["spec"]["deletionPolicy"] == "Retain"
+    assert "deletionTimestamp" not in live["metadata"]
 
 
 @pytest.mark.parametrize("reason", ["DeletionFailed", "Refused", "StepFailed", "JobOfAnother"])

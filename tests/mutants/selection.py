@@ -133,6 +133,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/outcome.py": (*_BACKUPS, "backup/test_others.py"),
     "backup/credentials.py": ("backup/test_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,
+    "backup/in_use.py": (*_SCHEDULES, "backup_controllers/backup/test_*.py"),
     "backup/integrity.py": _BACKUPS,
     "backup/scheduled.py": _SCHEDULES,
     "backup/reference.py": _BY_NAME,
@@ -512,6 +513,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "cluster/test_stalled.py",
     ),
     "operator/etcd_operator/backup_controllers/backup.py": _BACKUPS,
+    "operator/etcd_operator/backup_controllers/bounded.py": (
+        "backup_controllers/test_bounded.py",
+    ),
     "operator/etcd_operator/backup_controllers/observe.py": _BACKUPS,
     "operator/etcd_operator/backup_controllers/target.py": _BACKUPS,
     "operator/etcd_operator/cluster/observe.py": (

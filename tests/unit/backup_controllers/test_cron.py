@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.backup_controllers.cron import MOST_COUNTED, Calendar
+from etcd_operator.backup_controllers.cron import MOST_COUNTED, Calendar, calendar_before
 from etcd_stateful.api.schedule import RefusedSchedule
 from etcd_stateful.backup.schedules import Due
 
@@ -212,3 +212,8 @@ def test_a_day_that_comes_once_in_forty_years_is_accepted() -> None:
     calendar = Calendar("0 0 * 2 1#5", "UTC")
 
     assert calendar.upcoming(at("2072-03-01T00:00")) == at("2112-02-29T00:00")
+
+
+@pytest.mark.parametrize("times", ["", "UTC", "nonsense UTC", "0 3 * * * Nowhere"])
+def test_times_that_somebody_has_written_into_a_status_are_passed_over(times: str) -> None:
+    assert calendar_before(times) is None

@@ -365,3 +365,13 @@ async def test_an_emptied_status_repeats_no_run(world: World) -> None:
 
     assert world.backups() == ["03:00", "03:01"]
     assert world.status["lastScheduleTime"] == "2026-11-21T03:01:00Z"
+
+
+async def test_runs_since_a_schedule_was_created_count_without_a_status(world: World) -> None:
+    """The operator was away then, or somebody has emptied the status."""
+    world.declare()
+    world.clock.now += 600
+    await world.settle()
+
+    assert world.backups() == ["03:09"]
+    assert world.status["missedRuns"] == 9

@@ -46,6 +46,8 @@ MODULES = (
     "rotation",
     "issued",
     "backups",
+    "backup_passes",
+    "backup_decisions",
     "stored_files",
     "stores",
     "trials",

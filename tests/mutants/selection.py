@@ -151,7 +151,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
     "backup/schedule_status.py": _SCHEDULES,
-    "backup/status.py": (*_BACKUPS, "backup_controllers/restore/test_*.py"),
+    "backup/status.py": (
+        *_BACKUPS,
+        "backup/test_others.py",
+        "backup_controllers/restore/test_*.py",
+    ),
     "backup/trouble.py": _BACKUPS,
     "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
@@ -513,9 +517,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "cluster/test_stalled.py",
     ),
     "operator/etcd_operator/backup_controllers/backup.py": _BACKUPS,
-    "operator/etcd_operator/backup_controllers/bounded.py": (
-        "backup_controllers/test_bounded.py",
-    ),
+    "operator/etcd_operator/backup_controllers/bounded.py": ("backup_controllers/test_bounded.py",),
     "operator/etcd_operator/backup_controllers/observe.py": _BACKUPS,
     "operator/etcd_operator/backup_controllers/target.py": _BACKUPS,
     "operator/etcd_operator/cluster/observe.py": (

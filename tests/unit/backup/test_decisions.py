@@ -555,3 +555,12 @@ class TestMessages:
         for text in (b"", b"[]", b"{}", b"\xff"):
             with pytest.raises(BadManifest):
                 manifest.parse(text)
+
+
+def test_what_answers_at_an_endpoint_writes_nothing_but_text() -> None:
+    assert trouble.first_line("no\x1b[2J answer\x00") == "no [2J answer "
+
+
+def test_a_region_that_leads_to_another_host_is_refused() -> None:
+    with pytest.raises(BadSecret, match="region must be letters"):
+        access(S3, GOOD | {"config": "[default]\nregion = example.com/#\n"})

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import subprocess
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -373,3 +374,14 @@ class TestMessageForARestore:
     def test_an_invalid_packed_spec_is_ignored(self, packed: Any) -> None:
         told = {"described": {"packed": packed, "version": "3.7.3", "revision": 1}}
         assert outcome.parse(json.dumps(told)) == JobReport()
+
+
+def test_a_short_text_that_unpacks_to_a_long_one_takes_no_memory() -> None:
+    packed = packing.pack("0" * 2**25)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more than 1000 bytes"):
+            packing.unpack(packed, 1000)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -13,7 +13,7 @@ from etcd_operator.backup.surveying import survey
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import order, outcome, schedule_status, status
+from etcd_stateful.backup import manifest, order, outcome, schedule_status, status
 from etcd_stateful.backup.foreign_files import (
     MOST_LISTED,
     File,
@@ -31,6 +31,14 @@ MINE = "daily/etcd_2026-11-21-03:00_0123abcd"
 OWN = (MINE, f"{MINE}.manifest.json")
 IN_FOLDER = "daily/2026-11-21-03:00_0123abcd"
 DAY = "2026-11-20T00:00:00Z"
+
+
+def test_a_file_whose_manifest_describes_neither_of_two_counts_as_unfinished() -> None:
+    neither = len(manifest.undecided("uid-b", f"{1:016x}"))
+    found = find_foreign_files(MINE, [File(OWN[0], 999, DAY), File(OWN[1], neither, DAY)])
+
+    assert found is not None
+    assert [one.manifest for one in found.newest] == [False]
 
 
 def counted(mine: str, *keys: str) -> list[str]:
@@ -228,3 +236,9 @@ def test_a_schedule_reports_what_its_newest_backup_found_and_keeps_it() -> None:
     assert schedule_status.others(body, newest) == {"otherBackups": new}
     assert schedule_status.others(body, newest[:1]) == {"otherBackups": {"count": 3}}
     assert schedule_status.others({}, newest[:1]) == {}
+
+
+def test_the_proof_of_the_run_before_does_not_stay() -> None:
+    body: dict[str, Any] = {"metadata": {"generation": 1}, "status": {"verified": "Hash"}}
+
+    assert "verified" not in of_backup(None, body)

@@ -323,6 +323,12 @@ class TestRetention:
     def test_by_count_the_newest_stay(self) -> None:
         assert self.gone(Retention(2), *(made(n) for n in (10, 30, 20, 40))) == [10, 20]
 
+    def test_the_last_one_by_the_clock_of_the_api_server_is_kept(self) -> None:
+        """The clock of an operator was ahead, and gave the one before it a later time."""
+        ahead, last = made(7200, created=3600.0), made(3660, created=3660.0)
+
+        assert retention.not_kept(Retention(count=1), (ahead, last), 7200.0) == []
+
     def test_by_age(self) -> None:
         day = 86400
         there = [made(NOON - age * day) for age in (0, 6, 7, 8, 30)]

@@ -553,3 +553,10 @@ def test_all_of_it_is_on_the_disk_before_its_marker(
     ]
     assert not (restored / restore.FOLDER).exists()
     assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"of the backup"
+
+
+def test_a_restored_cluster_gets_the_ids_that_follow_from_its_own_token() -> None:
+    command = restore.etcdutl("c-0", "https://c-0:2380", "uid-2")
+
+    assert "--initial-cluster-token=uid-2" in command
+    assert "--initial-cluster=c-0=https://c-0:2380" in command

@@ -15,6 +15,7 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_stateful import naming
+from etcd_stateful.backup import in_use
 from etcd_stateful.backup.deletion import FINALIZER
 from unit.backup_controllers.schedule.one_schedule import KEY, UID, World
 
@@ -315,3 +316,11 @@ async def test_a_deletion_that_failed_counted_as_done_while_it_was_tried_again(
     world.kube.remove(ETCD_BACKUPS, "default", world.name("03:00"))
     await world.settle()
     assert world.condition("Retained")["reason"] == "Kept"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_restore_that_is_being_deleted_reads_nothing_any_more(*, gone: bool) -> None:
+    metadata = {"deletionTimestamp": "2026-11-21T03:00:00Z"} if gone else {}
+    spec = {"etcdCluster": {"name": "c"}, "backupRef": {"name": "b"}}
+
+    assert (in_use.read_from([{"metadata": metadata, "spec": spec}], []) == {"b"}) is not gone

@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BACKUP = "operator/etcd_operator/backup_controllers/backup.py"
+_OBSERVE = "operator/etcd_operator/backup_controllers/observe.py"
 _BEING_READ = "operator/etcd_operator/backup_controllers/being_read.py"
 _BOUNDED = "operator/etcd_operator/backup_controllers/bounded.py"
 _CRON = "operator/etcd_operator/backup_controllers/cron.py"
@@ -24,7 +25,7 @@ MUTANTS: Final = [
         "a Job runs that no status names, and after an edit two write under one name",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "replace(backup, generation=backup.generation - 1), body",
         "backup, body",
         "the Job that runs while its object is deleted is looked for under another name",
@@ -66,7 +67,7 @@ MUTANTS: Final = [
         "a finalizer that somebody has just set is overwritten",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         '(run.due <= now or stored.get("job") == name)',
         "run.due <= now",
         "after a clock was ahead, the Job that runs is not looked at",
@@ -78,9 +79,9 @@ MUTANTS: Final = [
         "an object that is brought back forgets that its run had begun",
     ),
     Mutant(
-        _BACKUP,
-        'return naming.CLUSTER_UID in (metadata.get("annotations") or {})',
-        "return False",
+        _OBSERVE,
+        "members=claim is not None and naming.CLUSTER_UID in annotations_of(claim),",
+        "members=False,",
         "backups are written among a member's data",
     ),
     Mutant(
@@ -97,25 +98,25 @@ MUTANTS: Final = [
         "the status forgets the Job that still writes to where an older spec leads",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "return known if known or told else await self._jobs.unnamed(backup)",
         "return known",
         "after its status was emptied, a backup is stored behind its own deletion",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "{last_location(body), *locations_read(self._store, namespace)}",
         "{*locations_read(self._store, namespace)}",
         "the last backup that was proven gives way to one that is not",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "{last_location(body), *locations_read(self._store, namespace)}",
         "{last_location(body)}",
         "a run deletes what a restore is about to read",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "            return await self._jobs.unnamed(backup, but=name)\n",
         "            return None\n",
         "after its status was emptied, two Jobs of a backup write at once",
@@ -133,7 +134,7 @@ MUTANTS: Final = [
         "a backup that waits for its deletion is told as too old",
     ),
     Mutant(
-        _BACKUP,
+        _OBSERVE,
         "plan.job_name(backup, plan.trial_run(run)))",
         "plan.job_name(backup, run))",
         "the Job of a run is taken for its trial",

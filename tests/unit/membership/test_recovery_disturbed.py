@@ -435,16 +435,16 @@ def test_an_unrecorded_recovery_is_reported_with_what_to_do() -> None:
     """The Secret was lost while the Job ran, and with it everything that had the new epoch. The
     volume was reported as foreign, and not that the recovery can be requested again."""
     world = lost()
-    finding = Finding("foreign-data", "the marker is of epoch 2, not 1", world.cluster.uid, 2)
+    del world.pods[1]
+    world.make_alone(1, epoch=2)
 
-    step = decide(waiting(world.observe(), 1, finding))
+    step = drive(world)
 
     assert isinstance(step, Hold), step
     assert step.reason == "ForeignData"
     assert "It belongs to a recovery that is no longer on record. Give the lost" in step.message
     assert "epoch 1 and the survivor that you choose: c-1 (" in step.message
 
-    world.epochs[world.claims[1].uid] = 2
     world.ask(1)
 
     assert drive(world) == Settled()
@@ -453,8 +453,8 @@ def test_an_unrecorded_recovery_is_reported_with_what_to_do() -> None:
 def test_another_recovery_was_offered_although_a_quorum_answers() -> None:
     """It was declined, and the volume was never mended."""
     world = formed()
-    world.epochs[world.claims[1].uid] = 2
-    world.restart_pod(1)
+    del world.pods[1]
+    world.make_alone(1, epoch=2)
 
     step = drive(world)
 

@@ -54,6 +54,8 @@ class Day:
             self.lose_job,
             self.stop_job,
             self.be_silent,
+            self.delay_pods,
+            self.delay_pods,
             self.resize,
         ]
 
@@ -114,11 +116,18 @@ class Day:
         for pod in self.world.pods.values():
             pod.silent = self.chance.random() < 0.3
 
+    def delay_pods(self) -> None:
+        """Some cannot be made for a while: their volumes stay as they are. Others come back."""
+        delays = self.chance.random() < 0.5
+        self.world.stuck = {one for one in self.world.pods if delays and self.chance.random() < 0.6}
+        for ordinal in self.world.stuck:
+            self.world.restart_pod(ordinal)
+
     def resize(self) -> None:
         self.world.edit(size=self.chance.choice((1, 3, 5)))
 
     def calm_down(self) -> None:
-        self.world.job_runs = True
+        self.world.job_runs, self.world.stuck = True, set()
         for pod in self.world.pods.values():
             pod.silent = False
 

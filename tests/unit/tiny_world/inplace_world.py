@@ -7,8 +7,6 @@ rules check these writes: the old data stays until its replacement serves.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -199,34 +197,6 @@ class InPlaceWorld(RestoreWorld):
             return  # was meant for the successor, and never ran
         rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
         rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
-
-    def apply(self, step: Step) -> None:
-        super().apply(step)
-        self.check_safe()
-
-    def turn(self) -> None:
-        super().turn()
-        self.check_safe()
-
-    def check_safe(self) -> None:
-        """Never two clusters serve under one name, whatever is recorded."""
-        serve = {f"{one:x} in epoch {epoch}" for one, epoch in self._have_quorum()}
-        rule(len(serve) <= 1, "I11", f"two clusters serve under one name: {sorted(serve)}")
-
-    def _have_quorum(self) -> Iterator[tuple[int, int]]:
-        """Each etcd cluster of which a quorum runs, with its epoch: a recovery begins another
-        cluster with the same ID. A silent member counts, as the others may hear it."""
-        running: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
-        for ordinal, data in self.running():
-            pod = self.pods[ordinal]
-            if not (pod.crashing or pod.damage):
-                epoch = self.epochs.get(self.claims[ordinal].uid, 0) if self.cluster.durable else 0
-                running[data.cluster_id, epoch].add(data.member_id)
-        for which, up in running.items():
-            listed = self.ended.get(which, self.etcds[which[0]].members)
-            voters = {one for one, member in listed.items() if not member.learner}
-            if len(voters & up) > len(voters) // 2:
-                yield which
 
     def _push(self, step: PushTicket) -> None:
         rule(step.ticket.state != "new" or not self.in_place, "I11", "an empty cluster instead")

@@ -7,13 +7,14 @@ rules check these writes; the usual rules check everything else.
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import world_rules as rules
 from world_api import UID, Json, Volume, record_in
-from world_etcd import minor
+from world_etcd import Etcd, minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
 
@@ -30,7 +31,6 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
-from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 
@@ -42,11 +42,15 @@ class RecoveryWorld(World):
         super().__init__(resource)
         self.epochs: dict[str, int] = {}
         """By UID of the claim: the epoch in its marker; 0 while the marker is set aside."""
-        self.ended: dict[tuple[int, int], dict[int, Member]] = {}
-        """By cluster ID and epoch: the member list that a recovery has ended, which the volumes of
-        that epoch still have in their logs."""
+        self.ended: dict[tuple[int, int], Etcd] = {}
+        """By cluster ID and epoch: the etcd cluster that a recovery's Job has ended. Volumes of that
+        epoch still have its member list in their logs."""
         self.begun_epochs: dict[int, int] = {}
-        """By cluster ID: the epoch of the member list in `etcds`, once a recovery has begun one."""
+        """By cluster ID: the epoch of the one in `etcds`, once a recovery has begun it."""
+        self.acknowledged: dict[int, int] = {}
+        """By cluster ID: the epoch in which a quorum has acknowledged writes last."""
+        self.given_up: set[tuple[int, int]] = set()
+        """Epochs that a human gave up, and that no quorum has served in since."""
         self.job: Job | None = None
         self.job_runs = True
         self.told_cluster = 0
@@ -77,7 +81,8 @@ class RecoveryWorld(World):
         following = super().remake(uid, **spec)
         assert isinstance(following, RecoveryWorld)
         following.epochs, following.ended = self.epochs, self.ended
-        following.begun_epochs = self.begun_epochs
+        following.begun_epochs, following.acknowledged = self.begun_epochs, self.acknowledged
+        following.given_up = self.given_up
         return following
 
     def wipe(self, *ordinals: int) -> None:
@@ -97,6 +102,45 @@ class RecoveryWorld(World):
         hidden = (naming.pod("c", one) for one, pod in sorted(self.pods.items()) if pod.hidden)
         return replace(seen, job=self.job, occupants=(*self.strangers, *hidden, *own))
 
+    # The true state.
+
+    def etcd_in(self, cluster_id: int, epoch: int) -> Etcd | None:
+        return self.ended.get((cluster_id, epoch)) or super().etcd_in(cluster_id, epoch)
+
+    def every_etcd(self) -> list[Etcd]:
+        return [*super().every_etcd(), *self.ended.values()]
+
+    def check_safe(self) -> None:
+        """Never two clusters serve under one name, whatever is recorded. And what a quorum has
+        acknowledged is not lost, but by a human's word that was given without a quorum."""
+        serve = set(self._have_quorum())
+        told = sorted(f"{one:x} in epoch {epoch}" for one, epoch in serve)
+        rule(len(serve) <= 1, "I11", f"two clusters serve under one name: {told}")
+        now = (self.record.cluster_id, self.record.epoch) if self.secret else (0, 0)
+        for known, epoch in {*serve, now}:
+            last = self.acknowledged.get(known, epoch)
+            kept = epoch > last and (known, last) in self.given_up
+            kept = kept or epoch == last or (epoch < last and (known, epoch) not in serve)
+            rule(kept, "I3", f"epoch {epoch} of {known:x}, and {last} has acknowledged writes")
+        for known, epoch in serve:
+            self.acknowledged[known] = epoch
+            if not self.secret or now == (known, epoch):
+                self.given_up.discard((known, epoch))
+
+    def _have_quorum(self) -> Iterator[tuple[int, int]]:
+        """Each etcd cluster of which a quorum runs, with its epoch: a recovery begins another
+        cluster with the same ID. A silent member counts, as the others may hear it."""
+        running: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        for ordinal, data in self.running():
+            pod = self.pods[ordinal]
+            if not (pod.crashing or pod.damage):
+                running[data.cluster_id, self.epoch_on(ordinal)].add(data.member_id)
+        for (known, epoch), up in running.items():
+            etcd = self.etcd_in(known, epoch)
+            voters = set(etcd.voters) if etcd else set()
+            if len(voters & up) > len(voters) // 2:
+                yield known, epoch
+
     # The effects of steps.
 
     def apply(self, step: Step) -> None:
@@ -109,6 +153,7 @@ class RecoveryWorld(World):
                 self.history.append(step)
             case _:
                 super().apply(step)
+        self.check_safe()
 
     def _create_job(self, step: CreateJob) -> None:
         if self.job is not None:
@@ -196,6 +241,7 @@ class RecoveryWorld(World):
         self.check_next_epoch(old, new)
         rule(not self.pods and not self.strangers, "I3", "an epoch that ends while pods run in it")
         rule(replace(new, epoch=old.epoch, survivor=old.survivor) == old, "I7", "more than that")
+        self.given_up |= {(old.cluster_id, one) for one in range(FIRST_EPOCH, new.epoch)}
 
     def check_next_epoch(self, old: Bootstrap, new: Bootstrap) -> None:
         rule(new.epoch == max(old.epoch, old.begun) + 1, "I7", "not the next epoch")
@@ -262,6 +308,7 @@ class RecoveryWorld(World):
         super().turn()
         if self.job is not None and self.job.state == "running" and self.job_runs:
             self._run_job(self.job)
+        self.check_safe()
 
     def _run_job(self, job: Job) -> None:
         """The Job makes the survivor a cluster of one, and gives its marker the new epoch."""
@@ -282,22 +329,26 @@ class RecoveryWorld(World):
         if self.job_version in self.failing or minor(claim.data.storage) > minor(self.job_version):
             self.job = _crashing(job)
             return
-        etcd, member_id, epoch = self.etcds[of], claim.data.member_id, self.epochs[claim.uid]
         # After a recovery with another survivor, the volume still has the list of before that.
-        listed = self.ended.get((of, epoch), etcd.members)
-        if member_id not in listed:  # etcd panics as it removes the last voter
-            self.job = _crashing(job)
+        etcd = self.etcd_at(claim_ordinal)
+        if etcd is None or claim.data.member_id not in etcd.members:
+            self.job = _crashing(job)  # etcd panics as it removes the last voter
             return
-        claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
-        etcd.minor = claim.data.storage
-        urls = listed[member_id].peer_urls
-        if epoch != job.epoch:
-            self.ended[of, self.begun_epochs.get(of, epoch)] = dict(etcd.members)
-            self.begun_epochs[of] = job.epoch
-        etcd.members.clear()
-        etcd.members[member_id] = Member(member_id, job.survivor, urls, learner=False)
-        self.epochs[claim.uid] = job.epoch
+        if self.epoch_on(claim_ordinal) != job.epoch:
+            claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
+            self.make_alone(claim_ordinal, job.epoch)
         self.job = replace(job, state="complete")
+
+    def make_alone(self, ordinal: int, epoch: int) -> None:
+        """Makes the volume's member a cluster of one, of this epoch."""
+        claim, before = self.claims[ordinal], self.etcd_at(ordinal)
+        assert claim.data is not None
+        assert before is not None
+        of, member = claim.data.cluster_id, before.members[claim.data.member_id]
+        alone = replace(member, name=naming.pod("c", ordinal), learner=False)
+        self.ended[of, self.begun_epochs.get(of, self.epoch_on(ordinal))] = self.etcds[of]
+        self.begun_epochs[of], self.epochs[claim.uid] = epoch, epoch
+        self.etcds[of] = before.alone(alone, claim.data.storage)
 
 
 def _crashing(job: Job) -> Job:

@@ -116,13 +116,30 @@ class World:
 
     @property
     def members(self) -> dict[int, dict[int, Member]]:
-        """The member lists, by etcd cluster ID."""
-        return {known: etcd.members for known, etcd in self.etcds.items()}
+        """The member lists, by etcd cluster ID; of several epochs, that of the one on record."""
+        found = {known: self.etcd_in(known, self._epoch()) for known in self.etcds}
+        return {known: etcd.members for known, etcd in found.items() if etcd}
 
     @property
     def etcd(self) -> Etcd | None:
         """The etcd cluster that is on record."""
-        return self.etcds.get(self.record.cluster_id) if self.secret else None
+        return self.etcd_in(self.record.cluster_id, self._epoch()) if self.secret else None
+
+    def _epoch(self) -> int:
+        return self.record.epoch if self.secret else 0
+
+    def etcd_in(self, cluster_id: int, epoch: int) -> Etcd | None:
+        """The etcd cluster with this ID that volumes of this epoch have in their logs."""
+        del epoch
+        return self.etcds.get(cluster_id)
+
+    def etcd_at(self, ordinal: int) -> Etcd | None:
+        """The etcd cluster that the ordinal's volume has in its log."""
+        data = self.data(ordinal)
+        return self.etcd_in(data.cluster_id, self.epoch_on(ordinal)) if data else None
+
+    def every_etcd(self) -> list[Etcd]:
+        return [*self.etcds.values()]
 
     def data(self, ordinal: int) -> Data | None:
         holder = self._holder(ordinal)
@@ -149,15 +166,15 @@ class World:
             if pod.where == "etcd" and data is not None:
                 yield ordinal, data
 
-    def alive(self, of: int | None = None) -> dict[int, str]:
+    def alive(self, etcd: Etcd | None = None) -> dict[int, str]:
         """Versions of the running members that can be reached, by member ID, of one etcd cluster
         (default: the one on record)."""
-        known = of if of is not None else self.record.cluster_id if self.secret else 0
-        listed = self.members.get(known, {})
+        etcd = etcd or self.etcd
         return {
             data.member_id: self.pods[ordinal].version
             for ordinal, data in self.running()
-            if data.cluster_id == known and data.member_id in listed and self._is_up(ordinal)
+            if etcd is not None and self.etcd_at(ordinal) is etcd
+            if data.member_id in etcd.members and self._is_up(ordinal)
         }
 
     def _is_up(self, ordinal: int) -> bool:
@@ -233,14 +250,17 @@ class World:
     def _change(self, step: EtcdChange) -> None:
         """Sends the change to the leader, or a defragmentation to its member. If another member has
         the address by now, nothing happens."""
-        etcd, asked = self.etcd, step.member if isinstance(step, Defragment) else step.leader
-        refuse(etcd is None or self.cut_off, "nobody answers")
-        assert etcd is not None
-        etcd.elect(self.alive())
-        if not etcd.downgrade:  # it ends one only later, or the operator could never cancel it
-            etcd.agree(self.alive())
-        there = {f"10.0.0.{ordinal}": data for ordinal, data in self.running()}.get(asked.address)
+        asked = step.member if isinstance(step, Defragment) else step.leader
+        refuse(self.etcd is None or self.cut_off, "nobody answers")
+        at, there = {f"10.0.0.{at}": (at, data) for at, data in self.running()}.get(
+            asked.address, (0, None)
+        )
         refuse(there is None or there.member_id != asked.member_id, "another member is there")
+        etcd = self.etcd_at(at)
+        assert etcd is not None
+        etcd.elect(self.alive(etcd))
+        if not etcd.downgrade:  # it ends one only later, or the operator could never cancel it
+            etcd.agree(self.alive(etcd))
         refuse(self.record.cluster_id != asked.cluster_id, "another cluster")
         if isinstance(step, Defragment):
             rules.defragmentation(self, etcd, asked.member_id)
@@ -367,7 +387,8 @@ class World:
         """Starts etcd. A member whose `initial-cluster` differs from the member list cannot
         join."""
         ticket = step.ticket
-        etcd = self.etcds.setdefault(ticket.cluster_id, Etcd())
+        etcd = self.etcd_in(ticket.cluster_id, ticket.epoch)
+        etcd = etcd or self.etcds.setdefault(ticket.cluster_id, Etcd())
         told = dict(one.split("=")[::-1] for one in ticket.initial_cluster.split(",") if one)
         if ticket.state == "new" and not etcd.members:
             # The first members are listed by name from the beginning, even before they start.
@@ -436,8 +457,8 @@ class World:
             free = not (claim and claim.deleting) and not self.lacks_image(pod)
             if pod.where == "pending" and ordinal not in self.stuck and free:
                 self.run_start(ordinal)
-        for known, etcd in self.etcds.items():
-            self._go_on(known, etcd)
+        for etcd in self.every_etcd():
+            self._go_on(etcd)
 
     def lacks_image(self, pod: PodState) -> bool:
         return pod.version in self.bad_images or pod.start_image in self.bad_starts
@@ -516,13 +537,13 @@ class World:
     def _after_start(self, pod: PodState) -> str:
         return "image" if pod.version in self.late_images else "etcd"
 
-    def _go_on(self, known: int, etcd: Etcd) -> None:
+    def _go_on(self, etcd: Etcd) -> None:
         """Members learn each other's versions, convert their storage as agreed, and catch up."""
-        alive = self.alive(known)
+        alive = self.alive(etcd)
         etcd.elect(alive)
         etcd.agree(alive)
         for ordinal, data in list(self.running()):
-            if etcd.leader and data.member_id in alive and data.cluster_id == known:
+            if etcd.leader and data.member_id in alive and self.etcd_at(ordinal) is etcd:
                 new = replace(data, applied=etcd.index, storage=etcd.minor)
                 self._holder(ordinal).data = new
 

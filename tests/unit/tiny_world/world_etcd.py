@@ -5,6 +5,7 @@ A refusal raises Conflict, because real etcd changes nothing then either.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -70,6 +71,12 @@ class Etcd:
     @property
     def learners(self) -> list[int]:
         return [one.member_id for one in self.members.values() if one.learner]
+
+    def alone(self, member: Member, minor: str) -> Etcd:
+        """The cluster that this member is once its etcd has run with `force-new-cluster`."""
+        following = replace(copy.deepcopy(self), members={member.member_id: member}, minor=minor)
+        following.leader, following.added = 0, self.added + 1000  # IDs of members never come again
+        return following
 
     def elect(self, alive: Mapping[int, str]) -> None:
         up = [one for one in self.voters if one in alive]

@@ -28,14 +28,15 @@ IMAGE = "operator:1"
 
 def observe(world: World) -> Observation:
     found = world.cluster
-    for known, etcd in world.etcds.items():
-        etcd.elect(world.alive(known))
+    for one in world.every_etcd():
+        one.elect(world.alive(one))
     status = world.body["status"].get("clusterID")
-    view, said = _answers(world)
+    etcd, said = _answers(world)
     ours = world.record.cluster_id if world.secret and not world.damage else 0
     statuses = {one: status for one, status in said.items() if status.cluster_id == ours}
     strange = {one: status.cluster_id for one, status in said.items() if one not in statuses}
-    etcd = world.etcds[view.cluster_id] if view else Etcd()
+    view = EtcdView(ours, tuple(etcd.members.values())) if etcd else None
+    etcd = etcd or Etcd()
     stored = {one: said for one, said in statuses.items() if not world.pods[one].hangs}
     voters = {one: said.member_id for one, said in stored.items() if not said.learner}
     hashed = {one: etcd.differing.get(member, 1) for one, member in voters.items()}
@@ -149,11 +150,10 @@ def _namesakes(world: World) -> tuple[Foreign, ...]:
 
 def _is_ready(world: World, ordinal: int) -> bool:
     """Whether /readyz says so: a voter with a leader, in a cluster without a CORRUPT alarm."""
-    data = world.data(ordinal)
-    etcd = world.etcds.get(data.cluster_id) if data else None
+    data, etcd = world.data(ordinal), world.etcd_at(ordinal)
     if data is None or etcd is None or world.pods[ordinal].where != "etcd":
         return False
-    alive = world.alive(data.cluster_id)
+    alive = world.alive(etcd)
     etcd.elect(alive)
     votes = data.member_id in etcd.voters and data.member_id in alive
     corrupt = any(one.kind == "CORRUPT" for one in etcd.alarms)
@@ -173,27 +173,29 @@ def _finding(world: World, ordinal: int) -> Finding:
     return Finding("foreign-data", "the marker is not this pod's", *ids)
 
 
-def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
-    """What etcd answers. Without a record, nobody is asked: it says which cluster should answer."""
+def _answers(world: World) -> tuple[Etcd | None, dict[int, MemberStatus]]:
+    """The cluster on record that answers, and what members say. Without a record, nobody is asked:
+    it says which cluster should answer."""
     statuses: dict[int, MemberStatus] = {}
     unasked = world.cut_off or world.secret is None or world.damage
     for ordinal, data in [] if unasked else world.running():
-        if _answers_at(world, ordinal, data) and not world.pods[ordinal].hidden:
-            statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
+        etcd = world.etcd_at(ordinal)
+        answers = etcd is not None and _answers_at(world, ordinal, data, etcd)
+        if etcd is not None and answers and not world.pods[ordinal].hidden:
+            statuses[ordinal] = _status(world, ordinal, data, etcd)
     ours = world.record.cluster_id if world.secret else 0
-    well = (said for at, said in statuses.items() if not world.pods[at].hangs)
-    able = [said for said in well if said.leader_id and not said.learner]
-    if not any(said.cluster_id == ours for said in able):
-        return None, statuses
-    return EtcdView(ours, tuple(world.members[ours].values())), statuses
+    well = ((at, said) for at, said in statuses.items() if not world.pods[at].hangs)
+    able = (at for at, said in well if said.leader_id and not said.learner)
+    at = next((at for at in able if statuses[at].cluster_id == ours), None)
+    return world.etcd_at(at) if at is not None else None, statuses
 
 
-def _answers_at(world: World, ordinal: int, data: Data) -> bool:
+def _answers_at(world: World, ordinal: int, data: Data, etcd: Etcd) -> bool:
     """Whether the member answers; if its disk hangs, from memory."""
-    if data.member_id in world.alive(data.cluster_id):
+    if data.member_id in world.alive(etcd):
         return True
-    pod, listed = world.pods[ordinal], world.members.get(data.cluster_id, {})
-    return bool(pod.hangs) and not pod.silent and data.member_id in listed
+    pod = world.pods[ordinal]
+    return bool(pod.hangs) and not pod.silent and data.member_id in etcd.members
 
 
 def _status(world: World, ordinal: int, data: Data, etcd: Etcd) -> MemberStatus:

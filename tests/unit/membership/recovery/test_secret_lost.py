@@ -41,14 +41,12 @@ def serving_again() -> tuple[RecoveryWorld, Step]:
     cluster of one. The two come back, the recovery is taken back, and they serve. The record of
     the third one's claim is yet to be written."""
     world = formed()
-    before = dict(world.etcds[world.record.cluster_id].members)
     world.stuck = {0, 2}
     for ordinal in world.stuck:
         world.restart_pod(ordinal)
     drive(world, idle=3)
     world.ask(1)
     late = go_on_until(world, RecordMember)
-    world.etcds[world.record.cluster_id].members.update(before)
     world.stuck = set()
     world.take_back()
     rebuild(world)

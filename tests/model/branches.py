@@ -170,7 +170,6 @@ RARE: Final = (
     "upgrade.advance: Wait",
     "bootstrap.latch_again: WriteBootstrap",
     "bootstrap.older_record: WriteBootstrap",
-    "recovery.correct_record: WriteBootstrap",
     "volume_jobs.to_be_gone: Wait",
     "volume_jobs.wait_for_old_claim: Wait",
 )
@@ -203,6 +202,7 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
     "bootstrap._old_copy": _PUT_BACK,
+    "recovery.correct_record": _PUT_BACK,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (
         "pods of others with the names of ours",

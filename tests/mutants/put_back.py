@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/beginning/bootstrap.py"
+_IN_PLACE_REQUEST = "membership/epochs/in_place_request.py"
 _PLANNER = "membership/planner.py"
 _RECOVERY = "membership/epochs/recovery.py"
 _REMEMBERED = "membership/beginning/remembered.py"
@@ -69,15 +70,45 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        " or survivor.serves_before(seen, epoch):",
-        ":",
+        "    if alone and survivor.before_may_have_served(seen, epoch):",
+        "    if False:",
         "a late record of the survivor gives up a quorum that serves again (I3)",
     ),
     Mutant(
+        _RECOVERY,
+        "return len(names) > 1 or any(",
+        "return len(names) > 1 and any(",
+        "a survivor that has served alone is not believed",
+    ),
+    Mutant(
         _SURVIVOR,
-        "pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]\n    leaderless",
-        "pods = [pod for pod in seen.pods if pod.runs_etcd]\n    leaderless",
-        "members that crash keep the survivor of a recovery from running",
+        "return epoch <= recorded(seen).begun or len(before) >= _least_quorum(seen)",
+        "return epoch <= recorded(seen).begun",
+        "without a note, the claims do not show that members of before may have served",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "return epoch <= recorded(seen).begun or len(before) >= _least_quorum(seen)",
+        "return len(before) >= _least_quorum(seen)",
+        "members that served again are given up once one of their claims is lost",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if one > recorded(seen).begun), default=0)",
+        "), default=0)",
+        "the data of members that served again cannot be chosen",
+    ),
+    Mutant(
+        _IN_PLACE_REQUEST,
+        "if finding.epoch >= record.next_epoch:",
+        "if finding.epoch > record.epoch:",
+        "the volume of a lost recovery stands in the way of another survivor",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "if not (_expected_epoch(seen) or 0) < one <= noted]",
+        "if one]",
+        "members that served again are given up once the Secret is lost again",
     ),
     Mutant(
         _BOOTSTRAP,

@@ -315,7 +315,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "return max(epochs, default=FIRST_EPOCH)",
+        "return max(known, default=FIRST_EPOCH)",
         "return FIRST_EPOCH",
         "a Secret that is made again lets volumes of before run",
     ),

@@ -110,10 +110,9 @@ def i1_stopped_by_word(state: State, step: steps.ApplyChild) -> str:
 
 
 def i7_epoch(state: State, step: steps.WriteBootstrap) -> str:
-    """The epoch rises by one, once nothing runs in the previous one, and nothing else changes. Or
-    it is that of the survivor, whose recovery was over before the Secret was lost and rebuilt."""
+    """The epoch rises by one, once nothing runs in the previous one, and nothing else changes."""
     old, new = _record(state), step.record
-    if old is None or new.epoch == old.epoch or _is_over(state, new.epoch):
+    if old is None or new.epoch == old.epoch:
         return ""
     asked = _word(state)
     if asked is None or new.survivor != asked.survivor:
@@ -124,14 +123,6 @@ def i7_epoch(state: State, step: steps.WriteBootstrap) -> str:
         return "an epoch ends while there are pods of it"
     same = replace(new, epoch=old.epoch, survivor=old.survivor) == old
     return "" if same else "more than the epoch changes"
-
-
-def _is_over(state: State, epoch: int) -> bool:
-    """A human's recovery has begun this epoch: its survivor is safe, and no quorum runs in the one
-    before."""
-    safe = any(_is_safe(claim, epoch) for claim in state.claims)
-    etcd = state.etcd
-    return safe and not (etcd and etcd.leader and etcd.epoch < epoch and has_quorum(state))
 
 
 def i7_recovered(state: State, step: steps.WriteBootstrap) -> str:

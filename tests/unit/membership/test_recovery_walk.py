@@ -16,7 +16,7 @@ from worlds import Conflict, drive, is_write
 
 from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
 WALKS = 200
 EVENTS = 40
@@ -37,14 +37,15 @@ class Day:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.world: RecoveryWorld = formed(self.chance.choice((1, 2, 3, 3, 5)))
-        self.old = self.world.observe()
+        self.late: list[Step] = []
+        """Writes that an operator has decided on before it lost its lease."""
 
     def events(self) -> list[Callable[[], None]]:
         return [
             *(self.operate,) * 8,
             *(self.world.turn,) * 6,
-            self.operate_late,
-            self.look,
+            self.write_late,
+            self.stop_before_the_write,
             self.ask,
             self.ask,
             self.ask_for_the_next,
@@ -64,23 +65,17 @@ class Day:
         if is_write(step):
             self.world.apply(step)
 
-    def look(self) -> None:
-        self.old = self.world.observe()
+    def stop_before_the_write(self) -> None:
+        step = decide(self.world.observe())
+        if is_write(step) and not is_final(step):
+            self.late.append(step)
 
-    def operate_late(self) -> None:
-        """Acts as a second operator on an earlier view. Irreversible steps are decided again."""
-        step = decide(self.old)
-        if not is_write(step) or self.world.secret is None:
-            return
-        if is_final(step):
-            again = decide(self.world.observe())
-            if type(again) is not type(step) or getattr(again, "name", 0) != getattr(
-                step, "name", 0
-            ):
-                return
-            step = again
-        with contextlib.suppress(Conflict):
-            self.world.apply(step)
+    def write_late(self) -> None:
+        """Irreversible steps would be decided again."""
+        if self.late and self.world.secret is not None:
+            step = self.late.pop(self.chance.randrange(len(self.late)))
+            with contextlib.suppress(Conflict):
+                self.world.apply(step)
 
     def ordinal(self) -> int:
         return self.chance.randrange(self.world.cluster.size)

@@ -29,7 +29,6 @@ from etcd_stateful.membership.steps import (
     DeleteClaim,
     PushTicket,
     Settled,
-    Step,
 )
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job

@@ -43,7 +43,7 @@ class RecoveryWorld(World):
         self.epochs: dict[str, int] = {}
         """By UID of the claim: the epoch in its marker; 0 while the marker is set aside."""
         self.ended: dict[tuple[int, int], Etcd] = {}
-        """By cluster ID and epoch: the etcd cluster that a recovery's Job has ended. Volumes of that
+        """By cluster ID and epoch: an etcd cluster that a recovery's Job has ended. Volumes of that
         epoch still have its member list in their logs."""
         self.begun_epochs: dict[int, int] = {}
         """By cluster ID: the epoch of the one in `etcds`, once a recovery has begun it."""

@@ -190,8 +190,16 @@ def older_record(seen: Observation) -> Step | None:
         return None  # or there is nothing to rebuild it from
     if remembered.is_begun_alone(seen, record.epoch):
         words = f"the StatefulSet is of epoch {epoch}, which no volume is recorded with"
-        return WriteBootstrap.of(seen, replace(record, begun=epoch), words)
+        return note_begun(seen, epoch, words)
     return _old_copy(seen, f"pods are made for epoch {epoch}, and the record is of {record.epoch}")
+
+
+def note_begun(seen: Observation, epoch: int, why: str) -> Step | None:
+    """Notes an epoch of which nothing is left but what has begun it; None if that is on record."""
+    record = recorded(seen)
+    if epoch <= record.begun:
+        return None
+    return WriteBootstrap.of(seen, replace(record, begun=epoch), why)
 
 
 def _old_copy(seen: Observation, why: str) -> Hold:

@@ -133,10 +133,16 @@ def _record(seen: Observation, ordinal: int) -> MemberRecord | None:
 
 
 def _epoch(seen: Observation, cluster_id: int) -> int:
-    """The highest epoch on the cluster's claims: a recovery has ended all lower ones."""
+    """The highest epoch on the cluster's claims: a recovery has ended all lower ones.
+
+    But if the Secret was lost in the middle of that recovery, the StatefulSet has both: the epoch
+    whose members may have served again since, and a note of the one that had begun.
+    """
     held = [claim.record for claim in seen.claims if claim.record]
     epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
-    return max(epochs, default=FIRST_EPOCH)
+    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
+    known = [one for one in epochs if not (_expected_epoch(seen) or 0) < one <= noted]
+    return max(known, default=FIRST_EPOCH)
 
 
 def _expected_epoch(seen: Observation) -> int | None:

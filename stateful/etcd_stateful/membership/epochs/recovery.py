@@ -75,17 +75,26 @@ def correct_record(seen: Observation) -> Step | None:
 
     A volume gets a later epoch only by a recovery's Job. Once the recovery is over, members get it
     with their tickets. But if the Secret was lost in the middle, members of the epoch before may
-    serve again: then those are the cluster.
+    have served again since: which data to go on with is for the user to say.
     """
     record, proven = recorded(seen), _proven_epochs(seen)
     epoch = max([record.epoch, *proven.values()])
     at = [name for name, of in proven.items() if of == epoch]
     over = epoch > record.epoch or (record.survivor and set(at) - {record.survivor})
-    if not (record.latched and over) or survivor.serves_before(seen, epoch):
+    if not (record.latched and over):
         return None
+    alone = epoch > record.epoch and not _has_served(seen, at)
+    if alone and survivor.before_may_have_served(seen, epoch):
+        words = f"{at[0]} has epoch {epoch}, and members of the epoch before may have served since"
+        return bootstrap.note_begun(seen, epoch, words)
     after = replace(records.recovered(record, record.ordinals), epoch=epoch)
     words = f"{', '.join(at)} had epoch {epoch} already: the record was put back from before that"
     return WriteBootstrap.of(seen, after, words, final=True)
+
+
+def _has_served(seen: Observation, names: list[str]) -> bool:
+    """Whether more is left of the epoch of these pods than the volume that its Job has made."""
+    return len(names) > 1 or any(pod.runs_etcd for pod in seen.pods if pod.name in names)
 
 
 def _proven_epochs(seen: Observation) -> dict[str, int]:

@@ -85,10 +85,14 @@ def why_not(seen: Observation, asked: Recovery) -> str:
 def _why_over(seen: Observation, seat: Seat | None) -> str:
     """Why such a recovery was carried out before, though the record, which was put back from before
     it, does not know; empty if it was not."""
-    held = seat.claim.record if seat and seat.claim else None
-    if held is None or held.epoch <= recorded(seen).epoch:
+    held, record = seat.claim.record if seat and seat.claim else None, recorded(seen)
+    if held is None or held.epoch <= max(record.epoch, record.begun):
         return ""
-    return f"it is over, as the claim of its survivor is of epoch {held.epoch} already: remove it"
+    return (
+        f"it is over, as the claim of its survivor is of epoch {held.epoch} already: remove it, "
+        f"and delete Secret {naming.start_secret(seen.cluster.name)}: its record is older, and is "
+        "rebuilt from the claims"
+    )
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:
@@ -142,13 +146,12 @@ def unheard(seen: Observation, asked: Recovery) -> list[str]:
     return names if len(names) >= _least_quorum(seen) else []
 
 
-def serves_before(seen: Observation, epoch: int) -> bool:
-    """Whether members of an epoch before this one may serve as a quorum: all that run etcd, but for
-    those that say that they have no leader."""
-    pods = [pod for pod in seen.pods if pod.runs_etcd and not pod.crashing]
-    leaderless = {at for at in seen.statuses if not _leader(seen, at)}
-    before = [one for one in pods if one.epoch is not None and one.epoch < epoch]
-    return len([one for one in before if one.ordinal not in leaderless]) >= _least_quorum(seen)
+def before_may_have_served(seen: Observation, epoch: int) -> bool:
+    """Whether members of an epoch before this one may have served since it began: it had begun when
+    the record was rebuilt, or enough of their claims are left."""
+    held = (one.own_record for one in seen.claims if not one.deleting and is_ours(seen, one))
+    before = [one for one in held if one and one.epoch < epoch]
+    return epoch <= recorded(seen).begun or len(before) >= _least_quorum(seen)
 
 
 def _least_quorum(seen: Observation) -> int:
@@ -298,7 +301,9 @@ def why_no_claim(seen: Observation, claim: Claim) -> str:
         return f"claim {claim.name} was restored or cloned"
     if not is_ours(seen, claim):
         return f"claim {claim.name} holds data of another cluster"
-    newest = max(one.record.epoch for one in seen.claims if one.record and is_ours(seen, one))
+    every = [one.record.epoch for one in seen.claims if one.record and is_ours(seen, one)]
+    # A recovery that was lost with the Secret has ended nothing: either data may be the right one.
+    newest = max((one for one in every if one > recorded(seen).begun), default=0)
     if record.epoch < newest:
         return f"claim {claim.name} is of epoch {record.epoch}, but others are of {newest}"
     return ""

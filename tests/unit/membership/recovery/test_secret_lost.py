@@ -3,13 +3,13 @@ before that arrives once they are rebuilt. Found by the model: `recovery, a late
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from recovery_world import RecoveryWorld, formed, lost
 from worlds import drive, is_write
 
-from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -92,7 +92,8 @@ def test_one_that_has_recorded_its_survivor_has_done_more_than_begin() -> None:
     assert world.record == before
 
 
-def test_a_late_record_of_the_survivor_ends_the_recovery() -> None:
+def test_a_late_record_of_the_survivor_is_no_dead_end() -> None:
+    """The user's word stands, so the recovery is carried out once more."""
     world = lost()
     world.ask(1)
     late = go_on_until(world, RecordMember)
@@ -101,38 +102,131 @@ def test_a_late_record_of_the_survivor_ends_the_recovery() -> None:
 
     assert drive(world) == Settled()
 
-    assert world.record.epoch == 2
+    assert world.record.epoch == 3
     assert not world.record.survivor
 
 
-def test_a_late_record_of_the_survivor_gave_up_a_quorum_that_served_again() -> None:
-    """What that had written since would have been lost (I3)."""
+def away_first(world: RecoveryWorld, late: Step) -> None:
+    world.stuck = {0}
+    world.restart_pod(0)
+    drive(world)
+    world.apply(late)
+
+
+def away_later(world: RecoveryWorld, late: Step) -> None:
+    world.apply(late)
+    drive(world)
+    world.stuck = {0}
+    world.restart_pod(0)
+
+
+def lost_again(world: RecoveryWorld, late: Step) -> None:
+    away_later(world, late)
+    drive(world)
+    rebuild(world)
+
+
+def unknown(world: RecoveryWorld, late: Step) -> None:
+    """The StatefulSet was lost with the Secret, so nothing told that the epoch had begun."""
+    world._store(replace(world.record, begun=0))
+    world.delete_stateful_set()
+    away_later(world, late)
+
+
+DISTURBED = (RecoveryWorld.apply, away_first, away_later, lost_again, unknown)
+
+
+@pytest.mark.parametrize("disturb", DISTURBED)
+def test_a_late_record_of_the_survivor_gave_up_a_quorum_that_served_again(
+    disturb: Callable[[RecoveryWorld, Step], None],
+) -> None:
+    """What that had written since would have been lost (I3), at the latest once one of its members
+    was away for a moment."""
+    world, late = serving_again()
+    disturb(world, late)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "ForeignData"
+    assert (world.record.epoch, world.record.begun) == (1, 2)
+
+    world.stuck = set()
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert "A quorum answers: delete claim data-c-1 with its data" in rest.message
+    assert world.serving() == {0, 2}
+
+    world.empty(1)
+
+    assert drive(world) == Settled()
+    assert world.record.epoch == 1
+
+
+def test_members_that_served_were_given_up_once_one_of_them_lost_its_volume() -> None:
     world, late = serving_again()
     world.apply(late)
+    drive(world)
+    world.wipe(0)
+    world.claims[0].annotations = {}
 
     rest = drive(world)
 
     assert isinstance(rest, Hold)
     assert rest.reason == "ForeignData"
     assert world.record.epoch == 1
-    assert world.serving() == {0, 2}
 
 
-@pytest.mark.parametrize("how", ["one is away", "one crashes", "no leader"])
-def test_fewer_than_a_quorum_of_the_epoch_before_give_way(how: str) -> None:
-    """Nothing else would lead on: the volume of the later epoch makes no member of theirs."""
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_the_data_that_was_written_since_could_not_be_chosen(chosen: int) -> None:
+    """The claim of the later epoch stood in its way, and so did the volume."""
     world, late = serving_again()
-    world.apply(late)
-    seen = world.observe()
-    assert survivor.serves_before(seen, 2)
+    away_later(world, late)
+    rest = drive(world)
+    assert isinstance(rest, Hold)
+    assert "the survivor that you choose: c-2 (index 100), c-0 (does not answer)" in rest.message
 
-    pods, statuses = seen.pods, seen.statuses
-    match how:
-        case "one is away":
-            pods = pods[1:]
-        case "one crashes":
-            pods = (replace(pods[0], trouble="crashes", crashing=True), *pods[1:])
-        case "no leader":
-            statuses = {at: replace(one, leader_id=0) for at, one in statuses.items()}
+    world.ask(chosen)
+    drive(world)
+    world.stuck = set()
 
-    assert not survivor.serves_before(replace(seen, pods=pods, statuses=statuses), 2)
+    assert drive(world) == Settled()
+    assert world.record.epoch == 3
+
+
+def test_an_epoch_that_has_served_ends_those_before() -> None:
+    """Here the record was put back: the survivor's etcd runs, so its recovery was over."""
+    world = lost()
+    before = world.record
+    world.ask(1)
+    while world.record.survivor or world.record.epoch == 1 or not world.serving():
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+    world._store(replace(before, begun=2))
+
+    assert drive(world) == Settled()
+    assert world.record.epoch == 2
+
+
+def test_a_recovery_that_was_over_was_refused_and_then_offered_again() -> None:
+    """The record was put back from before it, the StatefulSet was lost, and the survivor's pod
+    could not be made. To remove spec.recovery, as the status said, changed nothing."""
+    world = lost()
+    before = world.record
+    world.ask(1)
+    world.apply(go_on_until(world, RecordMember))
+    world._store(before)
+    world.delete_stateful_set()
+    world.stuck = {1}
+    rest = drive(world)
+    assert isinstance(rest, Hold)
+    assert rest.reason == "RecoveryRefused"
+    assert "remove it, and delete Secret c-start" in rest.message
+
+    world.take_back()
+    rebuild(world)
+    world.stuck = set()
+
+    assert drive(world) == Settled()
+    assert world.record.epoch == 2

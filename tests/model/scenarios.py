@@ -91,6 +91,12 @@ HALF_WAY: Final = (*REST, 'edit {"version": "3.7.99"}', *REST, "fault node_reima
 SILENT: Final = (*REST, "fault node_reimaged 0", "fault node_silent 2", "recover 1 fenced 2")
 """The quorum is lost with one volume, and with a node that a human declares off for good, perhaps
 wrongly."""
+AWAY: Final = (
+    *REST,
+    *(f"fault {what} {at}" for at in (0, 2) for what in ("unscheduled", "pod_deleted")),
+    "world",
+)
+"""The quorum is lost with two pods of three, which come back with their volumes."""
 BEHIND: Final = (
     *REST,
     "fault unscheduled 3",
@@ -270,6 +276,16 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         at((*WORST, *RECOVERING, "secret_lost"), 0, 1),
         RECOVER,
         left=(1, 1, 1),
+    ),
+    Scenario(
+        "recovery, members that come back",
+        3,
+        SPEC3,
+        AWAY,
+        at(("secret_lost",), 0),
+        ("recover 1", '{"recovery": null}'),
+        left=(1, 2, 1),
+        eager=True,
     ),
     Scenario(
         "recovery, two faults",

@@ -133,7 +133,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "DataDamaged": not is_formed(state) and _damaged(state),
         "ClaimDeleted": not is_formed(state),
         "SplitBrain": _never_formed(state) or state.told != state.etcd.cluster,
-        "ForeignData": not has_quorum(state) and goal_recovery.is_kept_back(state),
+        "ForeignData": goal_recovery.is_kept_back(state),
         "RecoveryRefused": goal_recovery.is_wrong(state),
         "RecoveryFailed": goal_recovery.has_failed(state),
         "RecoveryNotNeeded": has_quorum(state) and cluster.recovery is not None,

@@ -81,7 +81,8 @@ def _force(world: World, job: Job, content: Content) -> bool:
     if _is_no_voter(world, content):
         _become(world, job._replace(phase=FAILED))
         return True
-    world.set_content(job.survivor, content._replace(alone=True))
+    # The human's word is for this data. From now on it lacks only what is acknowledged later.
+    world.set_content(job.survivor, content._replace(alone=True, has=True))
     if world.etcd is not None:
         world.etcd = world.etcd._replace(minor=job.minor, format=job.minor)
     return True
@@ -132,6 +133,10 @@ def begin_again(world: World, ordinal: int) -> None:
         return
     if content.cluster != etcd.cluster or content.epoch <= etcd.epoch:
         return
+    if not content.has:
+        raise Broken(
+            f"I3: ordinal {ordinal} begins an epoch, and lacks what one before wrote since"
+        )
     for at, pod in enumerate(world.pods):
         other = world.content(at)
         if at != ordinal and pod and pod.where == ETCD and other and other.log:

@@ -169,7 +169,7 @@ RARE: Final = (
     "blocked.cannot_form: Hold QuorumLost",
     "upgrade.advance: Wait",
     "bootstrap.latch_again: WriteBootstrap",
-    "bootstrap.older_record: WriteBootstrap",
+    "bootstrap.note_begun: WriteBootstrap",
     "volume_jobs.to_be_gone: Wait",
     "volume_jobs.wait_for_old_claim: Wait",
 )

@@ -128,4 +128,10 @@ MUTANTS: Final = [
         "",
         "a recovery that is over is carried out once more",
     ),
+    Mutant(
+        "membership/members/replicas.py",
+        "return max([seen.replicas, begun, *_stopped(seen, record)])",
+        "return max(seen.replicas, begun)",
+        "members that the record does not know yet get no pods once all were stopped (I5)",
+    ),
 ]

@@ -164,6 +164,29 @@ def test_a_recovery_was_carried_out_once_more_while_no_pod_told_that_it_was_over
     assert not [one for one in world.history if isinstance(one, CreateJob)]
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_members_that_had_joined_since_got_no_pods_after_a_recovery_was_taken_back(
+    size: int,
+) -> None:
+    """All pods were stopped for it, so neither the StatefulSet nor the record told how many there
+    had been. With a record of one, the data of that one seemed to be all that there is (I5)."""
+    world = formed(size)
+    before = world.record
+    world.edit(size=3)
+    assert drive(world) == Settled()
+    world.wipe(0, 2)
+    drive(world, idle=3)
+    world.ask(1)
+    while world.observe().replicas:
+        _go_on(world)
+    put_back(world, before)
+    world.take_back()
+
+    drive(world)
+
+    assert world.observe().replicas == 3
+
+
 def test_an_edited_annotation_of_a_claim_ends_no_epoch() -> None:
     world = formed()
     claim = world.claims[1]

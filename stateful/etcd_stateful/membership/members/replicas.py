@@ -30,8 +30,8 @@ def wanted(seen: Observation) -> int:
     record = seen.bootstrap
     begun = record.ordinals if record else 0
     if record and record.latched and seen.stateful_set is not None:
-        # Claims do not count: they may belong to members that a shrink has just removed.
-        return max(seen.replicas, begun)
+        # Other claims do not count: they may belong to members that a shrink has just removed.
+        return max([seen.replicas, begun, *_stopped(seen, record)])
     return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
 
 
@@ -98,6 +98,16 @@ def _owned(seen: Observation, begun: Bootstrap | None) -> list[int]:
         if record.cluster_id in ids and ordinal < naming.MAX_SIZE
         if not _is_successors(begun, ordinal)
     ]
+
+
+def _stopped(seen: Observation, record: Bootstrap) -> list[int]:
+    """The same for members whose pods were all stopped. If the record was put back from before some
+    of them had joined, only their claims tell of them."""
+    if seen.replicas:
+        return []
+    kept = [one for one in seen.claims if not (one.deleting or seen.is_kept(one))]
+    held = [(one.ordinal, one.own_record) for one in kept if survivor.is_ours(seen, one)]
+    return [ordinal + 1 for ordinal, own in held if own and own.epoch >= record.epoch]
 
 
 def _is_successors(record: Bootstrap | None, ordinal: int) -> bool:

@@ -314,8 +314,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "        return max(seen.replicas, begun)\n",
-        "        return begun\n",
+        "max([seen.replicas, begun, *_stopped(seen, record)])",
+        "max([begun, *_stopped(seen, record)])",
         "what was scaled up by hand is scaled down while nobody can tell who is a member (I5)",
     ),
     Mutant(

@@ -466,6 +466,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/members/replicas.py": (
         _GROW,
+        _PUT_BACK,
         "membership/rules/test_*.py",
         _SHRINK,
         "membership/recovery/test_*.py",

@@ -126,6 +126,8 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     ours = not others and finding.cluster_id in (None, record.cluster_id)
     if ours and record.latched and (finding.epoch or 0) > record.epoch:
         return f"It belongs to a recovery that is no longer on record. {_without_record(seen, pod)}"
+    if ours and record.latched and not finding.cluster_uid and seen.etcd is None:
+        return survivor.ways_out(seen)  # a recovery's Job may have been at work on it
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
     ahead = finding.cluster_id == record.cluster_id and (finding.epoch or 0) > record.epoch
     if adopted and ahead and seen.etcd is None:

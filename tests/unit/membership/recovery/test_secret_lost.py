@@ -19,6 +19,8 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.start.ticket import Finding
 
 
 def go_on_until(world: RecoveryWorld, kind: type[Step]) -> Step:
@@ -230,3 +232,27 @@ def test_a_recovery_that_was_over_was_refused_and_then_offered_again() -> None:
 
     assert drive(world) == Settled()
     assert world.record.epoch == 2
+
+
+def test_nothing_was_offered_for_a_volume_that_the_job_was_working_on() -> None:
+    """Its marker was set aside when the Secret was lost, so `start` found none. The recovery can be
+    asked for again: its Job goes on where it was."""
+    world = lost()
+    world.ask(1)
+    go_on_until(world, RecordMember)
+    world.epochs[world.claims[1].uid] = 0
+    world.job = None
+    world.take_back()
+    rebuild(world)
+    drive(world)
+    held, seen = world.member_record(1), world.observe()
+    assert held is not None
+    own = {"member_id": held.member_id, "cluster_id": held.cluster_id}
+    finding = Finding("foreign-data", "there is no marker", **own)
+    answered = replace(seen.pods[1], answer=StartAnswer("run", finding))
+
+    rest = decide(replace(seen, pods=(seen.pods[0], answered, seen.pods[2])))
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "ForeignData"
+    assert "epoch 1 and the survivor that you choose: c-1 (" in rest.message

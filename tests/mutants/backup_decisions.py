@@ -409,4 +409,10 @@ MUTANTS: Final = [
         "",
         "a recovery that is over is called one of another volume",
     ),
+    Mutant(
+        _DELETION,
+        'left = "" if job.other_owner else job.said.left',
+        "left = job.said.left",
+        "what another object has stored is deleted with this one",
+    ),
 ]

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import AzureStore
 
+from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import manifest, names, order, outcome, trouble
+from etcd_stateful.backup import deletion, manifest, names, order, outcome, trouble
 from etcd_stateful.backup.choice import EndpointStatus, NoUsableMember, candidates
 from etcd_stateful.backup.credentials import BadSecret, access, authorities
 from etcd_stateful.backup.integrity import Damaged, SnapshotCheck
 from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.observed import Job
 from etcd_stateful.backup.order import BadOrder, Order
 from etcd_stateful.backup.outcome import Failure, JobReport, Progress, Stored
 
@@ -564,3 +566,32 @@ def test_what_answers_at_an_endpoint_writes_nothing_but_text() -> None:
 def test_a_region_that_leads_to_another_host_is_refused() -> None:
     with pytest.raises(BadSecret, match="region must be letters"):
         access(S3, GOOD | {"config": "[default]\nregion = example.com/#\n"})
+
+
+class TestWhatAJobHasLeft:
+    BACKUP = parse_backup(
+        {
+            "metadata": {"namespace": "ns", "name": "b", "uid": UID, "generation": 2},
+            "spec": {
+                "etcdEndpoints": ["http://c:2379"],
+                "storageType": "S3",
+                "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
+            },
+        }
+    )
+    ELSEWHERE = "s3://mybucket/of-an-older-spec"
+
+    def left(self, where: str, other_owner: str = "") -> str:
+        said = JobReport(failure=Failure("TimedOut", "60 s have passed", left=where))
+        job = Job("j", "uid-j", "1", 0.0, "failed", said=said, other_owner=other_owner)
+        return deletion.left_elsewhere(self.BACKUP, {"location": "s3://mybucket/told"}, job)
+
+    def test_at_a_place_that_nothing_else_leads_to(self) -> None:
+        assert self.left(self.ELSEWHERE) == self.ELSEWHERE
+
+    @pytest.mark.parametrize("where", ["", "s3://mybucket/told", "s3://mybucket/etcd.backup"])
+    def test_where_the_status_or_the_spec_leads(self, where: str) -> None:
+        assert self.left(where) == ""
+
+    def test_what_another_object_has_stored_would_be_deleted_with_this_one(self) -> None:
+        assert self.left(self.ELSEWHERE, other_owner="EtcdBackup other") == ""

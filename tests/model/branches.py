@@ -169,6 +169,7 @@ RARE: Final = (
     "blocked.cannot_form: Hold QuorumLost",
     "upgrade.advance: Wait",
     "bootstrap.latch_again: WriteBootstrap",
+    "bootstrap._old_copy: Hold SplitBrain",
     "bootstrap.note_begun: WriteBootstrap",
     "volume_jobs.to_be_gone: Wait",
     "volume_jobs.wait_for_old_claim: Wait",
@@ -201,7 +202,6 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
     "leftovers.damaged_record": ("a record that was edited by hand", f"{_M}retained.py"),
     "leftovers._distrusted": ("a claim that was restored with its record", f"{_M}retained.py"),
     "bootstrap.secret": _BY_HAND,
-    "bootstrap._old_copy": _PUT_BACK,
     "recovery.correct_record": _PUT_BACK,
     "bootstrap._begin: Hold RecordsLost": _BY_HAND,
     "recovery._strangers_stopped": (

@@ -21,6 +21,7 @@ from harness.api import (
     SECRETS,
     SERVICES,
     STATEFUL_SETS,
+    ApiError,
     Json,
     Kind,
 )
@@ -174,9 +175,12 @@ def delete_a_child(chaos: Chaos) -> str:
     kind, ending = chaos.chance.choice(CHILDREN)
     name = f"{chaos.cluster.name}{ending}"
     how = chaos.chance.choice(("Background", "Orphan"))
-    if chaos.cluster.get(kind, name) is None:
+    try:
+        chaos.cluster.kube.delete(kind, chaos.cluster.namespace, name, propagationPolicy=how)
+    except ApiError as error:
+        if error.status != 404:
+            raise
         return f"{kind.kind} {name} is not there"
-    chaos.cluster.kube.delete(kind, chaos.cluster.namespace, name, propagationPolicy=how)
     return f"{kind.kind} {name} deleted ({how})"
 
 

@@ -152,7 +152,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/volume_jobs.py",
-        "return await self._late(base)",
+        "return await self._unneeded(base)",
         "return base",
         "a restore's Job that comes late is not seen, whatever its pod waits for",
     ),

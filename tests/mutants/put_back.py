@@ -58,14 +58,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "if remembered.is_begun_alone(seen, record.epoch):",
+        "if remembered.is_begun_alone(seen):",
         "if False:",
         "a late write of the StatefulSet alone makes the user delete the Secret",
     ),
     Mutant(
         _REMEMBERED,
-        "return not (later or any(",
-        "return not (any(",
+        "return not (later or runs)",
+        "return not runs",
         "a recovery that has recorded the survivor's claim is forgotten",
     ),
     Mutant(
@@ -100,13 +100,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _IN_PLACE_REQUEST,
-        "if finding.epoch >= record.next_epoch:",
+        "if finding.epoch > record.latest_epoch:",
         "if finding.epoch > record.epoch:",
         "the volume of a lost recovery stands in the way of another survivor",
     ),
     Mutant(
         _REMEMBERED,
-        "if not (_expected_epoch(seen) or 0) < one <= noted]",
+        "if not expected < one <= noted]",
         "if one]",
         "members that served again are given up once the Secret is lost again",
     ),

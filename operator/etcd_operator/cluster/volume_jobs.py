@@ -66,7 +66,7 @@ class VolumeJobs:
     async def onto(self, base: Observation) -> Observation:
         """The observation, with the Job and the pods that use the volumes, if they matter now."""
         if not survivor.needs_lookup(base):
-            return await self._late(base)
+            return await self._unneeded(base)
         cluster = base.cluster
         where, name = cluster.namespace, survivor.job_name(base)
         raw, *pods = await together(
@@ -80,7 +80,7 @@ class VolumeJobs:
         job = self._read(cluster, raw, own) if raw else None
         return replace(base, job=job, occupants=_names((*strangers, *running)))
 
-    async def _late(self, base: Observation) -> Observation:
+    async def _unneeded(self, base: Observation) -> Observation:
         """The observation, with a Job that is no longer needed, as when the create request was
         late, or the record of what it was for was lost. Its pod reveals it: also one that has
         ended keeps a deleted claim."""

@@ -98,9 +98,14 @@ class Bootstrap:
     accounts: Accounts = NO_ACCOUNTS
 
     @property
+    def latest_epoch(self) -> int:
+        """The latest epoch that volumes may be of."""
+        return max(self.epoch, self.begun)
+
+    @property
     def next_epoch(self) -> int:
         """The epoch that a recovery or a restore in place begins; no volume is of it yet."""
-        return max(self.epoch, self.begun) + 1
+        return self.latest_epoch + 1
 
     @property
     def initial_cluster(self) -> str:

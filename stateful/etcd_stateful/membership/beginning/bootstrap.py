@@ -186,9 +186,9 @@ def older_record(seen: Observation) -> Step | None:
     taking = record.successor
     if taking and taking.cluster_id == seen.last_cluster_id:
         return _old_copy(seen, "by the status, the restore on record has taken over")
-    if epoch <= max(record.epoch, record.begun) or not remembered.cluster_ids(seen):
+    if epoch <= record.latest_epoch or not remembered.cluster_ids(seen):
         return None  # or there is nothing to rebuild it from
-    if remembered.is_begun_alone(seen, record.epoch):
+    if remembered.is_begun_alone(seen):
         words = f"the StatefulSet is of epoch {epoch}, which no volume is recorded with"
         return note_begun(seen, epoch, words)
     return _old_copy(seen, f"pods are made for epoch {epoch}, and the record is of {record.epoch}")

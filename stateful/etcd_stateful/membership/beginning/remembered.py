@@ -140,8 +140,8 @@ def _epoch(seen: Observation, cluster_id: int) -> int:
     """
     held = [claim.record for claim in seen.claims if claim.record]
     epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
-    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
-    known = [one for one in epochs if not (_expected_epoch(seen) or 0) < one <= noted]
+    expected, noted = _expected_epoch(seen) or 0, _noted_epoch(seen)
+    known = [one for one in epochs if not expected < one <= noted]
     return max(known, default=FIRST_EPOCH)
 
 
@@ -149,6 +149,11 @@ def _expected_epoch(seen: Observation) -> int | None:
     """The epoch that pods of the live StatefulSet expect on their volumes; None if unknown."""
     live = seen.stateful_set
     return epoch_in(live["spec"]["template"]["spec"]) if live else None
+
+
+def _noted_epoch(seen: Observation) -> int:
+    """The epoch that the StatefulSet notes as begun; 0 if it notes none."""
+    return begun_in(seen.stateful_set) if seen.stateful_set else 0
 
 
 def _begun(seen: Observation, epoch: int) -> int:
@@ -165,21 +170,22 @@ def _begun(seen: Observation, epoch: int) -> int:
     return begun if begun > epoch else 0
 
 
-def is_begun_alone(seen: Observation, epoch: int) -> bool:
-    """Whether a later epoch than this one has begun, and nothing more: a write of the StatefulSet
-    arrived after the Secret was lost and the record rebuilt. Rebuilt now, it would be the same
-    but for `begun`."""
+def is_begun_alone(seen: Observation) -> bool:
+    """Whether of a later epoch than that on record nothing has happened but its beginning: a write
+    of the StatefulSet arrived after the Secret was lost and the record rebuilt. Rebuilt now, it
+    would be the same but for `begun`."""
     record = seen.bootstrap
     if record is None or not record.latched or record.survivor or record.successor:
         return False
-    later = any(one.record and one.record.epoch > epoch for one in seen.claims)
-    return not (later or any(pod.runs_etcd and (pod.epoch or 0) > epoch for pod in seen.pods))
+    later = any(one.record and one.record.epoch > record.epoch for one in seen.claims)
+    runs = any(pod.runs_etcd and (pod.epoch or 0) > record.epoch for pod in seen.pods)
+    return not (later or runs)
 
 
 def epoch_of_pods(seen: Observation) -> int:
     """The latest epoch that pods were made for, or that is noted as begun; 0 if unknown."""
-    noted = begun_in(seen.stateful_set) if seen.stateful_set else 0
-    return max([_expected_epoch(seen) or 0, noted, *(pod.epoch or 0 for pod in seen.pods)])
+    of_pods = (pod.epoch or 0 for pod in seen.pods)
+    return max([_expected_epoch(seen) or 0, _noted_epoch(seen), *of_pods])
 
 
 def _version_in_objects(seen: Observation) -> Version | None:

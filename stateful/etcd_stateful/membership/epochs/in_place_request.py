@@ -117,7 +117,7 @@ def _of_lost_recovery(seen: Observation, survivor: str) -> str:
             continue
         if finding.cluster_uid != seen.cluster.uid or (taking and pod.ordinal == taking.ordinal):
             continue
-        if finding.epoch >= record.next_epoch:
+        if finding.epoch > record.latest_epoch:
             claim = naming.claim_of(pod.name)
             return (
                 f"the volume of {pod.name} holds epoch {finding.epoch}, as a recovery leaves it "

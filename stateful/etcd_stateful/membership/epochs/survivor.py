@@ -86,7 +86,7 @@ def _why_over(seen: Observation, seat: Seat | None) -> str:
     """Why such a recovery was carried out before, though the record, which was put back from before
     it, does not know; empty if it was not."""
     held, record = seat.claim.record if seat and seat.claim else None, recorded(seen)
-    if held is None or held.epoch <= max(record.epoch, record.begun):
+    if held is None or held.epoch <= record.latest_epoch:
         return ""
     return (
         f"it is over, as the claim of its survivor is of epoch {held.epoch} already: remove it, "

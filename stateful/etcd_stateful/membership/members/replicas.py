@@ -30,7 +30,8 @@ def wanted(seen: Observation) -> int:
     record = seen.bootstrap
     begun = record.ordinals if record else 0
     if record and record.latched and seen.stateful_set is not None:
-        # Other claims do not count: they may belong to members that a shrink has just removed.
+        # Unless all pods were stopped, claims do not count: a shrink may just have removed their
+        # members.
         return max([seen.replicas, begun, *_stopped(seen, record)])
     return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
 

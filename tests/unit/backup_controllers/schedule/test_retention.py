@@ -12,6 +12,7 @@ from etcd_operator.kube.api import (
     ETCD_SCHEDULES,
     Conflict,
     Json,
+    Listing,
     Resource,
 )
 from etcd_stateful import naming
@@ -269,7 +270,7 @@ async def test_a_backup_that_was_edited_after_the_last_look_is_not_deleted(
     oldest, list_now = world.kube.live(ETCD_BACKUPS, world.name("03:00")), world.kube.list
     edited = oldest | {"spec": oldest["spec"] | {"deletionPolicy": "Retain"}}
 
-    async def then_edited(kind: Resource, *of: str) -> list[Json]:
+    async def then_edited(kind: Resource, *of: str) -> Listing:
         found = await list_now(kind, *of)
         if kind == ETCD_BACKUPS:
             world.kube.put(ETCD_BACKUPS, edited)

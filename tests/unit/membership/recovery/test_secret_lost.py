@@ -14,28 +14,19 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,
-    Hold,
     RecordMember,
     Settled,
     Step,
+    WriteBootstrap,
 )
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.start.ticket import Finding
-
-
-def go_on_until(world: RecoveryWorld, kind: type[Step]) -> Step:
-    """Goes on until the operator decides on a step of this kind, which is not carried out yet."""
-    for _ in range(30):
-        step = decide(world.observe())
-        if isinstance(step, kind):
-            return step
-        world.apply(step) if is_write(step) else world.turn()
-    raise AssertionError(f"no {kind.__name__}")
+from unit.membership.recovery.driving import drive_until, first_id, hold
 
 
 def rebuild(world: RecoveryWorld) -> None:
     world.lose_secret()
-    world.apply(go_on_until(world, CreateSecret))
+    world.apply(drive_until(world, CreateSecret))
 
 
 def serving_again() -> tuple[RecoveryWorld, Step]:
@@ -48,7 +39,7 @@ def serving_again() -> tuple[RecoveryWorld, Step]:
         world.restart_pod(ordinal)
     drive(world, idle=3)
     world.ask(1)
-    late = go_on_until(world, RecordMember)
+    late = drive_until(world, RecordMember)
     world.stuck = set()
     world.take_back()
     rebuild(world)
@@ -61,18 +52,14 @@ def test_a_late_write_of_the_stateful_set_held_the_cluster_up() -> None:
     """Nothing but that write knew of the epoch. The user had to delete the Secret."""
     world = lost()
     world.ask(1)
-    while world.record.epoch == 1:
-        step = decide(world.observe())
-        world.apply(step) if is_write(step) else world.turn()
-    late = go_on_until(world, ApplyChild)
+    world.apply(drive_until(world, WriteBootstrap))
+    late = drive_until(world, ApplyChild)
     rebuild(world)
     world.apply(late)
     world.take_back()
 
-    rest = drive(world)
+    hold(drive(world), "QuorumLost")
 
-    assert isinstance(rest, Hold)
-    assert rest.reason == "QuorumLost"
     assert (world.record.epoch, world.record.begun) == (1, 2)
     world.ask(1)
     assert drive(world) == Settled()
@@ -84,13 +71,11 @@ def test_one_that_has_recorded_its_survivor_has_done_more_than_begin() -> None:
     world = lost()
     before = world.record
     world.ask(1)
-    world.apply(go_on_until(world, RecordMember))
+    world.apply(drive_until(world, RecordMember))
     world._store(before)
 
-    rest = drive(world)
+    hold(drive(world), "SplitBrain")
 
-    assert isinstance(rest, Hold)
-    assert rest.reason == "SplitBrain"
     assert world.record == before
 
 
@@ -98,7 +83,7 @@ def test_a_late_record_of_the_survivor_is_no_dead_end() -> None:
     """The user's word stands, so the recovery is carried out once more."""
     world = lost()
     world.ask(1)
-    late = go_on_until(world, RecordMember)
+    late = drive_until(world, RecordMember)
     rebuild(world)
     world.apply(late)
 
@@ -147,17 +132,14 @@ def test_a_late_record_of_the_survivor_gave_up_a_quorum_that_served_again(
     world, late = serving_again()
     disturb(world, late)
 
-    rest = drive(world)
+    hold(drive(world), "ForeignData")
 
-    assert isinstance(rest, Hold)
-    assert rest.reason == "ForeignData"
     assert (world.record.epoch, world.record.begun) == (1, 2)
 
     world.stuck = set()
-    rest = drive(world)
+    words = "A quorum answers: delete claim data-c-1 with its data"
+    hold(drive(world), "ForeignData", words)
 
-    assert isinstance(rest, Hold)
-    assert "A quorum answers: delete claim data-c-1 with its data" in rest.message
     assert world.serving() == {0, 2}
 
     world.empty(1)
@@ -173,10 +155,8 @@ def test_members_that_served_were_given_up_once_one_of_them_lost_its_volume() ->
     world.wipe(0)
     world.claims[0].annotations = {}
 
-    rest = drive(world)
+    hold(drive(world), "ForeignData")
 
-    assert isinstance(rest, Hold)
-    assert rest.reason == "ForeignData"
     assert world.record.epoch == 1
 
 
@@ -185,9 +165,8 @@ def test_the_data_that_was_written_since_could_not_be_chosen(chosen: int) -> Non
     """The claim of the later epoch stood in its way, and so did the volume."""
     world, late = serving_again()
     away_later(world, late)
-    rest = drive(world)
-    assert isinstance(rest, Hold)
-    assert "the survivor that you choose: c-2 (index 100), c-0 (does not answer)" in rest.message
+    words = "the survivor that you choose: c-2 (index 100), c-0 (does not answer)"
+    hold(drive(world), "ForeignData", words)
 
     world.ask(chosen)
     drive(world)
@@ -217,14 +196,11 @@ def test_a_recovery_that_was_over_was_refused_and_then_offered_again() -> None:
     world = lost()
     before = world.record
     world.ask(1)
-    world.apply(go_on_until(world, RecordMember))
+    world.apply(drive_until(world, RecordMember))
     world._store(before)
     world.delete_stateful_set()
     world.stuck = {1}
-    rest = drive(world)
-    assert isinstance(rest, Hold)
-    assert rest.reason == "RecoveryRefused"
-    assert "remove it, and delete Secret c-start" in rest.message
+    hold(drive(world), "RecoveryRefused", "remove it, and delete Secret c-start")
 
     world.take_back()
     rebuild(world)
@@ -239,20 +215,17 @@ def test_nothing_was_offered_for_a_volume_that_the_job_was_working_on() -> None:
     asked for again: its Job goes on where it was."""
     world = lost()
     world.ask(1)
-    go_on_until(world, RecordMember)
+    drive_until(world, RecordMember)
     world.epochs[world.claims[1].uid] = 0
     world.job = None
     world.take_back()
     rebuild(world)
     drive(world)
-    held, seen = world.member_record(1), world.observe()
-    assert held is not None
-    own = {"member_id": held.member_id, "cluster_id": held.cluster_id}
+    seen = world.observe()
+    own = {"member_id": first_id(world, 1), "cluster_id": world.record.cluster_id}
     finding = Finding("foreign-data", "there is no marker", **own)
     answered = replace(seen.pods[1], answer=StartAnswer("run", finding))
 
     rest = decide(replace(seen, pods=(seen.pods[0], answered, seen.pods[2])))
 
-    assert isinstance(rest, Hold)
-    assert rest.reason == "ForeignData"
-    assert "epoch 1 and the survivor that you choose: c-1 (" in rest.message
+    hold(rest, "ForeignData", "epoch 1 and the survivor that you choose: c-1 (")

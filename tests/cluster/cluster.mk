@@ -3,7 +3,7 @@ LOCALKUBE := python3 -m localkube
 
 ##@ Cluster
 .PHONY: cluster cluster-down cluster-status images install test-tools alert-tools image-context image-buildah
-cluster: ## Start or repair a Kubernetes for tests; NODES=3, DNS_CACHE=30, KUBERNETES=oldest|v1.x.y, PROVIDER=local|kind|existing
+cluster: ## Start or repair a Kubernetes for tests; NODES=3, IP_FAMILY=ipv6, DNS_CACHE=30, KUBERNETES=oldest|v1.x.y, PROVIDER=local|kind|existing
 	@$(LOCALKUBE) up
 cluster-down: ## Take it down, without leftovers
 	@$(LOCALKUBE) down

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import grpc
+from harness.address import Address
 from harness.api import CLUSTERS, PODS, ApiError, Json, Kind, Kube
 from harness.clusters import is_ready
-from harness.etcd import Address, Etcd, EtcdError, Members
+from harness.etcd import Etcd, EtcdError, Members
 from harness.reach import Reach
 from random_names.controller import Controller
 from random_names.decide import Spec

@@ -16,6 +16,7 @@ from harness.node import volume_path
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
+from localkube.addresses import in_url
 from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
@@ -118,7 +119,7 @@ def test_each_mistake_is_reported_with_its_field(place: Place, s3: S3Server) -> 
         "spec.s3.path": {"s3": fine | {"path": "nowhere/key"}},
         "spec.s3.awsSecret: Secret wrong": {"s3": fine | {"awsSecret": "wrong"}},
         "spec.s3.awsSecret: Secret missing": {"s3": fine | {"awsSecret": "missing"}},
-        "spec.s3.endpoint": {"s3": fine | {"endpoint": f"http://{backups.HOST}:9"}},
+        "spec.s3.endpoint": {"s3": fine | {"endpoint": f"http://{in_url(backups.HOST)}:9"}},
         "spec.etcdEndpoints": {
             "s3": fine, "etcdEndpoints": ["http://nobody:2379"], "clusterRef": None,
         },

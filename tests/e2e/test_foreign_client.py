@@ -13,6 +13,8 @@ import pytest
 from harness.place import Place
 from harness.slow import SLOW
 
+from localkube.addresses import in_url
+
 PACKAGES = ("etcd3==0.12.0", "protobuf==3.20.3", "tenacity==6.3.1", "grpcio==1.85.1")
 """etcd3 works with neither a current protobuf nor a current tenacity: an environment of its own."""
 
@@ -96,7 +98,7 @@ def test_etcd3_reads_writes_watches_and_locks(
     (tmp_path / "ca.crt").write_bytes(mine.authority)
     (tmp_path / "tls.crt").write_bytes(mine.certificate)
     (tmp_path / "tls.key").write_bytes(mine.key)
-    given = (host, str(port), mine.host, str(tmp_path))
+    given = (in_url(host), str(port), mine.host, str(tmp_path))
 
     done = subprocess.run(
         [python_with_etcd3, "-W", "ignore", "-c", PROGRAM, *given],

@@ -6,5 +6,6 @@ mount -n -t tmpfs -o mode=755 tmpfs /run
 mount --bind "$lib" /var/lib
 mount --bind "$log" /var/log
 echo 1 > /proc/sys/net/ipv4/ip_forward
+[ ! -e /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
 
 exec tini -- sleep infinity

@@ -14,6 +14,8 @@ from localkube import (
     operator_image,
     processes,
 )
+from localkube.addresses import FAMILY
+from localkube.choice import keep
 from localkube.images import Image, cluster_images
 from localkube.nodes import PORTS, Node
 from localkube.paths import KUBECONFIG, LINK, STATE
@@ -28,8 +30,9 @@ def up(nodes: int | None) -> None:
     binaries.build_all()
     binaries.link_tools()
     images = cluster_images()
+    keep(FAMILY, kubernetes.KUBERNETES)
+    kubernetes.daemon("kubelet")
     members = _nodes(nodes)
-    kubernetes.choose()
     binaries.replace_link(LINK, STATE)
     with step("network and control plane"):
         network.bridge_up()

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from localkube import binaries, kubernetes, network, pki, processes
+from localkube.addresses import chosen
 from localkube.machines import Machine
 from localkube.paths import CONFIG, KUBECONFIG, LOGS, STATE
 from localkube.processes import Process
@@ -18,7 +19,7 @@ ETCD = "http://127.0.0.1:2379"
 
 
 def machine(nodes: int) -> Machine:
-    return Machine("control", network.control_address(), tuple(network.routes(nodes)))
+    return Machine("control", chosen().control, tuple(network.routes(nodes)))
 
 
 def up(nodes: int) -> list[str]:
@@ -66,7 +67,7 @@ def _api_server(control: Machine) -> Process:
     serving = pki.issue(
         "kube-apiserver",
         "kube-apiserver",
-        addresses=(*pki.API_NAMES, network.API_SERVICE, control.address),
+        addresses=(*pki.API_NAMES, chosen().api_service, control.address),
     )
     to_kubelet = pki.issue("kube-apiserver-kubelet-client", "kube-apiserver", pki.ADMINS)
     policy = fill("audit-policy.yaml", control.folder / "audit-policy.yaml")
@@ -90,7 +91,7 @@ def _api_server(control: Machine) -> Process:
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={pki.SERVICE_ACCOUNTS.certificate}",
         f"--service-account-signing-key-file={pki.SERVICE_ACCOUNTS.key}",
-        f"--service-cluster-ip-range={network.SERVICES}",
+        f"--service-cluster-ip-range={chosen().services}",
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
         files=(policy,),
@@ -141,6 +142,7 @@ def _dns(control: Machine) -> Process:
         "Corefile",
         control.folder / "Corefile",
         address=control.address,
+        reverse_zone=chosen().reverse_zone,
         kubeconfig=_kubeconfig(control, "coredns", pki.ADMINS),
         **_dns_cache(os.environ.get("DNS_CACHE") or "0"),
     )

@@ -15,13 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from localkube import cgroups, network
+from localkube.addresses import all_ranges
 from localkube.paths import LINK, STATE
 from localkube.shell import ClusterError, run
 
 SECONDS = 60
-ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?")
+ADDRESS = re.compile(r"(?:\d+\.\d+\.\d+\.\d+|fd[0-9a-f]{2}:[0-9a-f:]+)(?:/\d+)?")
 MACHINE = re.compile(rf"/{STATE.name}/(?:control|node-\d)/(?:lib|log)(?:/|$)")
 """The folder of a machine. If it is on its own disk, only the end of the path is visible."""
+SAVES = ("iptables-save", "ip6tables-save")
 WRAPPERS = ("unshare", "nsenter")
 """What the processes of a machine are started with, out here."""
 
@@ -39,7 +41,7 @@ def found() -> list[str]:
     return [
         *links(run("ip", "-json", "link", "show")),
         *(f"route {one}" for one in network.own_routes()),
-        *rules(run("iptables-save") if shutil.which("iptables-save") else ""),
+        *(rule for program in SAVES if shutil.which(program) for rule in rules(run(program))),
         *(f"mount {one}" for one in mounts(Path("/proc/self/mountinfo").read_text())),
         *(f"control group {one}" for one in cgroups.left()),
         *_processes(),
@@ -81,7 +83,7 @@ def is_wrapper(command: Iterable[str]) -> bool:
 
 def _is_ours(text: str) -> bool:
     address = ipaddress.ip_network(text, strict=False)
-    return any(address.subnet_of(each) for each in network.RANGES)
+    return any(address.version == each.version and address.subnet_of(each) for each in all_ranges())
 
 
 def _processes() -> list[str]:

@@ -1,38 +1,19 @@
 """The cluster's network: one bridge. Traffic to its addresses never leaves the machine."""
 
-import ipaddress
 import json
 from pathlib import Path
 
+from localkube.addresses import all_ranges, chosen, families
 from localkube.shell import ClusterError, run, succeeds
 
 BRIDGE = "etcd-op0"
 CABLE = "op-"  # and the name of the machine
-HOST = "10.89.0.1"
-MACHINES = ipaddress.ip_network("10.89.0.0/24")
-PODS = ipaddress.ip_network("10.244.0.0/16")
-SERVICES = ipaddress.ip_network("10.96.0.0/16")
-RANGES = (MACHINES, PODS, SERVICES)
-API_SERVICE = "10.96.0.1"
-
-
-def control_address() -> str:
-    return str(MACHINES[2])
-
-
-def node_address(index: int) -> str:
-    return str(MACHINES[10 + index])
-
-
-def pod_subnet(index: int) -> str:
-    """4094 addresses for each node, so that none is reused soon."""
-    return str(list(PODS.subnets(new_prefix=20))[index])
 
 
 def bridge_up() -> None:
     if not succeeds("ip", "link", "show", BRIDGE):
         run("ip", "link", "add", BRIDGE, "type", "bridge")
-    run("ip", "address", "replace", f"{HOST}/{MACHINES.prefixlen}", "dev", BRIDGE)
+    run("ip", "address", "replace", *_own(chosen().host), "dev", BRIDGE)
     run("ip", "link", "set", BRIDGE, "up")
 
 
@@ -44,14 +25,15 @@ def bridge_down() -> None:
         for cable in json.loads(run("ip", "-json", "link", "show", "master", BRIDGE)):
             succeeds("ip", "link", "delete", cable["ifname"])
         run("ip", "link", "delete", BRIDGE)
-    succeeds("ip", "route", "delete", "blackhole", str(PODS))
+    for family in families():
+        succeeds("ip", "route", "delete", "blackhole", str(family.pods))
 
 
 def check_free() -> None:
     """Raises ClusterError if this machine has other routes into the ranges of the cluster, which
     would replace them: it may be a node of another Kubernetes, have podman, or be in a VPN."""
     if others := [one for one in _routes() if not _is_ours(one)]:
-        ranges = ", ".join(str(each) for each in RANGES)
+        ranges = ", ".join(map(str, all_ranges()))
         why = f"the local cluster needs {ranges}, and this machine has other routes there:"
         raise ClusterError("\n  ".join([why, *others]))
 
@@ -63,12 +45,13 @@ def own_routes() -> list[str]:
 
 def _is_ours(route: str) -> bool:
     words = route.split()
-    return BRIDGE in words or words[:2] == ["blackhole", str(PODS)]
+    holes = [["blackhole", str(family.pods)] for family in families()]
+    return BRIDGE in words or words[:2] in holes
 
 
 def _routes() -> list[str]:
     """The routes of this machine into the ranges of the cluster."""
-    listings = [run("ip", "route", "show", "root", str(each)) for each in RANGES]
+    listings = [run("ip", "route", "show", "root", str(each)) for each in all_ranges()]
     return [line.strip() for listing in listings for line in listing.splitlines()]
 
 
@@ -85,7 +68,7 @@ def plug_in(pid: int, cable: str, address: str) -> None:
     lines = (
         "link set lo up",
         "link set eth0 up",
-        f"address add {address}/{MACHINES.prefixlen} dev eth0",
+        f"address add {' '.join(_own(address))} dev eth0",
     )
     run(*_in(pid), "-batch", "-", stdin="\n".join(lines))
 
@@ -96,12 +79,13 @@ def routes(nodes: int, skip: int = 0) -> list[str]:
     A node (`skip`) reaches its own pods on its own bridge, and Services by its own rules, which
     still need some route.
     """
-    services = "dev eth0" if skip else f"via {node_address(1)}"
+    ours = chosen()
+    services = "dev eth0" if skip else f"via {ours.node(1)}"
     return [
-        f"blackhole {PODS}",
-        f"{SERVICES} {services}",
+        f"blackhole {ours.pods}",
+        f"{ours.services} {services}",
         *(
-            f"{pod_subnet(index)} via {node_address(index)}"
+            f"{ours.pod_subnet(index)} via {ours.node(index)}"
             for index in range(1, nodes + 1)
             if index != skip
         ),
@@ -118,6 +102,12 @@ def listening(pid: int) -> set[int]:
     tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+
+def _own(address: str) -> tuple[str, ...]:
+    """At once: nobody else is asked whether they have the same IPv6 address."""
+    found = (f"{address}/{chosen().machines.prefixlen}",)
+    return (*found, "nodad") if ":" in address else found
 
 
 def _in(pid: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from localkube import binaries, cgroups, kubernetes, network, pki, policies, processes
+from localkube.addresses import chosen
 from localkube.images import Image, pause
 from localkube.machines import Machine
 from localkube.processes import Process
@@ -19,7 +20,7 @@ class Node:
         self.name = f"node-{index}"
         self.cgroup = cgroups.path(self.name)
         routes = tuple(network.routes(nodes, skip=index))
-        self.machine = Machine(self.name, network.node_address(index), routes)
+        self.machine = Machine(self.name, chosen().node(index), routes)
 
     def up_containers(self) -> None:
         """Starts containerd, to import images before the kubelet looks for them."""
@@ -57,7 +58,10 @@ class Node:
     def _containerd(self) -> Process:
         folder = self.machine.folder
         cni = fill(
-            "cni.conflist", folder / "cni" / "pods.conflist", subnet=network.pod_subnet(self.index)
+            "cni.conflist",
+            folder / "cni" / "pods.conflist",
+            subnet=chosen().pod_subnet(self.index),
+            everywhere=chosen().everywhere,
         )
         config = fill(
             "containerd.toml",
@@ -86,7 +90,7 @@ class Node:
             certificate=pair.certificate,
             key=pair.key,
             cgroup=json.dumps(self.cgroup),
-            dns=network.control_address(),
+            dns=chosen().control,
             resolv_conf=resolv_conf,
         )
         return self.machine.process(
@@ -106,7 +110,7 @@ class Node:
             f"kube-proxy-{self.name}",
             kubernetes.daemon("kube-proxy"),
             f"--kubeconfig={kubeconfig}",
-            f"--cluster-cidr={network.PODS}",
+            f"--cluster-cidr={chosen().pods}",
             "--conntrack-max-per-core=0",
             f"--hostname-override={self.name}",
             "--proxy-mode=iptables",

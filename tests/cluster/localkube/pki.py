@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from localkube import network
+from localkube.addresses import chosen, in_url
 from localkube.paths import PKI
 from localkube.shell import run
 
@@ -52,7 +52,10 @@ def issue(name: str, user: str, group: str = "", addresses: tuple[str, ...] = ()
     pair = Pair(name)
     if not pair.certificate.exists():
         subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
-        names = [f"IP:{name}" if name[0].isdigit() else f"DNS:{name}" for name in addresses]
+        names = [
+            f"IP:{name}" if name[0].isdigit() or ":" in name else f"DNS:{name}"
+            for name in addresses
+        ]
         extra = ["-addext", f"subjectAltName={','.join(names)}"] if names else []
         _request(pair, subject, "-CA", CA.certificate, "-CAkey", CA.key, *extra)
     return pair
@@ -89,7 +92,7 @@ def write_kubeconfig(
 
 
 def api_server() -> str:
-    return f"https://{network.control_address()}:6443"
+    return f"https://{in_url(chosen().control)}:6443"
 
 
 def _request(pair: Pair, subject: str, *extra: str | Path) -> None:
@@ -98,6 +101,10 @@ def _request(pair: Pair, subject: str, *extra: str | Path) -> None:
     files = ("-keyout", pair.key, "-out", unfinished)
     run("openssl", "req", "-x509", *curve, "-days", DAYS, "-subj", subject, *files, *extra)
     unfinished.rename(pair.certificate)
+
+
+def _alternative(name: str) -> str:
+    return f"IP:{name}" if name[0].isdigit() or ":" in name else f"DNS:{name}"
 
 
 def _data(path: Path) -> str:

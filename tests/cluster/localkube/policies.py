@@ -1,6 +1,7 @@
 """Enforces NetworkPolicies on a node: an engine decides about each connection's first packet."""
 
-from localkube import binaries, network
+from localkube import binaries
+from localkube.addresses import chosen
 from localkube.machines import Machine
 from localkube.paths import KUBECONFIG
 from localkube.processes import Process
@@ -26,9 +27,11 @@ def hand_over_packets(machine: Machine) -> None:
 def _iptables(machine: Machine, command: str) -> tuple[str, ...]:
     """Matches packets to pods, but not from the node itself, to which policies do not apply, nor
     from other machines and the host, on which the tests run."""
-    pods = ("--destination", str(network.PODS), "!", "--source", str(network.MACHINES))
+    ours = chosen()
+    pods = ("--destination", str(ours.pods), "!", "--source", str(ours.machines))
     new = ("--match", "conntrack", "--ctstate", "NEW")
     forwarded = ("--match", "owner", "!", "--socket-exists")
     queue = ("--jump", "NFQUEUE", "--queue-num", QUEUE, "--queue-bypass")
     rule = (*pods, *new, *forwarded, *queue)
-    return machine.enter("iptables", "--wait", "--table", "mangle", command, "POSTROUTING", *rule)
+    table = (ours.iptables, "--wait", "--table", "mangle")
+    return machine.enter(*table, command, "POSTROUTING", *rule)

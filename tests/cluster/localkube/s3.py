@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from localkube.addresses import in_url
 from localkube.server import Server, free_port
 
 __all__ = ["S3Server", "free_port"]
@@ -24,7 +25,7 @@ class S3Server(Server):
     @property
     def endpoint(self) -> str:
         scheme = "https" if self.certificate else "http"
-        return f"{scheme}://{self.host}:{self.port}"
+        return f"{scheme}://{in_url(self.host)}:{self.port}"
 
     @property
     def secret(self) -> dict[str, str]:

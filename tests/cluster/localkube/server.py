@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from localkube.addresses import in_url
 from localkube.paths import BUILD
 from localkube.shell import ClusterError
 
@@ -33,7 +34,7 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"http://{in_url(self.host)}:{self.port}"
 
     @property
     def command(self) -> tuple[str, ...]:

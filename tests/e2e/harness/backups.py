@@ -18,6 +18,7 @@ from harness.load import Load
 from harness.place import Place
 from harness.slow import SLOW
 from harness.waiting import eventually
+from localkube.addresses import chosen
 from localkube.s3 import S3Server, free_port
 
 SAYS_SECONDS = 10
@@ -29,7 +30,7 @@ DONE_SECONDS = 60
 KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
 """Whether the operator is killed while a backup is downloaded."""
 
-HOST = "10.89.0.1"
+HOST = chosen().host
 """Address of this machine for the pods of the local cluster."""
 
 

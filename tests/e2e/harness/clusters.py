@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from harness.address import Address, target
 from harness.api import (
     BUDGETS,
     CLAIMS,
@@ -27,7 +28,7 @@ from harness.api import (
 )
 from harness.conditions import condition
 from harness.credentials import Credentials
-from harness.etcd import Address, Etcd
+from harness.etcd import Etcd
 from harness.reach import Reach
 from harness.waiting import eventually
 
@@ -97,11 +98,10 @@ class Cluster:
 
     def channel(self, where: Address, options: tuple[tuple[str, Any], ...]) -> Any:
         """A gRPC channel to a member, as this cluster's clients open it."""
-        target = f"{where[0]}:{where[1]}"
         mine = self.credentials()
         if mine is None:
-            return grpc.insecure_channel(target, options=options)
-        return mine.channel(target, options)
+            return grpc.insecure_channel(target(where), options=options)
+        return mine.channel(target(where), options)
 
     # Declare and change it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import grpc
 from cryptography import x509
 
+from harness.address import Address, unconnected
 from harness.api import Json
 
 
@@ -42,16 +42,16 @@ class Credentials:
                 context.load_cert_chain(file.name)
         return context
 
-    def unconnected(self) -> ssl.SSLSocket:
+    def unconnected(self, where: Address) -> ssl.SSLSocket:
         """A socket to connect later. If a connected socket is reset before it is wrapped, Python
         leaks the wrapper (`SSLSocket._create` reads from it, and closes nothing if that fails)."""
         return self.context.wrap_socket(
-            socket.socket(), server_hostname=self.host, do_handshake_on_connect=False
+            unconnected(where), server_hostname=self.host, do_handshake_on_connect=False
         )
 
-    def shown_at(self, where: tuple[str, int]) -> x509.Certificate:
+    def shown_at(self, where: Address) -> x509.Certificate:
         """The certificate that a member presents at this address."""
-        with self.unconnected() as secured:
+        with self.unconnected(where) as secured:
             secured.settimeout(2)
             secured.connect(where)
             secured.do_handshake()

@@ -13,9 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from harness.address import Address, unconnected
 from harness.credentials import Credentials
-
-Address = tuple[str, int]
 
 CONNECT_SECONDS = 1
 ANSWER_SECONDS = 5
@@ -171,7 +170,7 @@ class Etcd:
     def _once(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
         host, port = self._locate()
         connection = http.client.HTTPConnection(host, port)
-        connection.sock = sock = self._socket()
+        connection.sock = sock = self._socket((host, port))
         try:
             sock.settimeout(CONNECT_SECONDS)
             sock.connect((host, port))
@@ -184,9 +183,9 @@ class Etcd:
         finally:
             connection.close()
 
-    def _socket(self) -> socket.socket:
+    def _socket(self, where: Address) -> socket.socket:
         mine = self._credentials()
-        sock = socket.socket() if mine is None else mine.unconnected()
+        sock = unconnected(where) if mine is None else mine.unconnected(where)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
 

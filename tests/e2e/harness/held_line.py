@@ -8,6 +8,9 @@ import socketserver
 import threading
 from collections.abc import Iterator
 
+from harness.address import family
+from localkube.addresses import in_url
+
 PIECE = 64 * 1024
 
 
@@ -20,6 +23,7 @@ class HeldLine(socketserver.ThreadingTCPServer):
         Args:
             most: bytes that are forwarded to the server before it stalls, over all connections.
         """
+        self.address_family = family(host)
         super().__init__((host, 0), _Both)
         self.target = target
         self.let_go = threading.Event()
@@ -29,7 +33,7 @@ class HeldLine(socketserver.ThreadingTCPServer):
     @property
     def endpoint(self) -> str:
         host, port = self.server_address[:2]
-        return f"http://{host!s}:{port}"
+        return f"http://{in_url(str(host))}:{port}"
 
     def passing(self, count: int) -> None:
         """Counts bytes, and blocks once there are too many."""

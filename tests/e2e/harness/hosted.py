@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.address import target
 from harness.api import NAMESPACES, PODS, SECRETS, ApiError, Json, Kind, Kube
 from harness.authority import Authority
 from harness.clusters import Cluster, restarts
@@ -65,7 +66,7 @@ class Hosted:
             seconds=60,
         )
         server = {
-            "server": f"https://{address[0]}:{address[1]}",
+            "server": f"https://{target(address)}",
             "tls-server-name": NAME,
             "certificate-authority-data": base64.b64encode(self._authority.pem).decode(),
         }

@@ -20,9 +20,9 @@ import grpc
 from aetcd import rpc
 from aetcd.utils import prefix_range_end
 
+from harness.address import Address
 from harness.api import ApiError
 from harness.clusters import Cluster, state_of
-from harness.etcd import Address
 from harness.history import (
     Gap,
     Operation,

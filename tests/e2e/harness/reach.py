@@ -6,8 +6,8 @@ import re
 import socket
 import subprocess
 
+from harness.address import Address
 from harness.api import PODS, SERVICES, ApiError, Kube
-from harness.etcd import Address
 
 
 class Reach:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from localkube import leavings
+from localkube import addresses, leavings
+from localkube.addresses import IPV4, IPV6
 from localkube.shell import ClusterError
 
 HOST_MOUNTS = """\
@@ -47,14 +48,17 @@ def test_links_are_known_by_their_names() -> None:
     assert leavings.links(listing) == ["link etcd-op0", "link op-control", "link op-node-2"]
 
 
-def test_rules_are_known_by_the_cluster_s_addresses() -> None:
+def test_rules_are_known_by_the_cluster_s_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "families", lambda: [IPV4, IPV6])
     saved = """\
 *filter
 :INPUT ACCEPT [10:52096]
 -A INPUT -s 10.96.0.1/32 -p tcp -j ACCEPT
 -A FORWARD -d 10.244.17.3/32 -j DROP
 -A FORWARD -s 10.89.0.0/24 -j ACCEPT
+-A FORWARD -s fd5e:7cd:244:1::3/128 -j ACCEPT
 -A FORWARD -s 172.17.0.0/16 -j ACCEPT
+-A FORWARD -s fd00::/64 -j ACCEPT
 -A OUTPUT -d 0.0.0.0/0 -j ACCEPT
 COMMIT
 """
@@ -63,6 +67,7 @@ COMMIT
         "10.96.0.1/32",
         "10.244.17.3/32",
         "10.89.0.0/24",
+        "fd5e:7cd:244:1::3/128",
     ]
 
 

@@ -5,7 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from localkube import network, versions
+from localkube import addresses, network, versions
+from localkube.addresses import IPV4, IPV6, Addresses
 from localkube.paths import REPOSITORY
 from localkube.shell import ClusterError
 
@@ -16,6 +17,10 @@ OURS = [
     "10.244.16.0/20 via 10.89.0.11 dev etcd-op0",
     "10.96.0.0/16 via 10.89.0.11 dev etcd-op0",
     "10.89.0.0/24 dev etcd-op0 proto kernel scope link src 10.89.0.1",
+]
+OURS_OF_IPV6 = [
+    "blackhole fd5e:7cd:244::/56 dev lo metric 1024 pref medium",
+    "fd5e:7cd:244:1::/64 via fd5e:7cd:89::b dev etcd-op0 metric 1024 pref medium",
 ]
 
 
@@ -47,19 +52,28 @@ class Host:
             case ("ip", "link", "show", name):
                 return name in self.links
             case ("ip", "route", "delete", *route):
-                left = [one for one in self.routes if one != " ".join(route)]
+                left = [
+                    one for one in self.routes if not f"{one} ".startswith(f"{' '.join(route)} ")
+                ]
                 self.routes, was = left, self.routes
                 return left != was
         raise NotImplementedError(words)
 
     def _within(self, prefix: str) -> list[str]:
         networks = {one: one.removeprefix("blackhole ").split()[0] for one in self.routes}
-        outer = ipaddress.IPv4Network(prefix)
-        return [one for one, of in networks.items() if ipaddress.IPv4Network(of).subnet_of(outer)]
+        outer = ipaddress.ip_network(prefix)
+        return [
+            one
+            for one, of in networks.items()
+            if outer.version == (found := ipaddress.ip_network(of)).version
+            and outer.supernet_of(found)
+        ]
 
 
 def host(monkeypatch: pytest.MonkeyPatch, *routes: str) -> Host:
     made = Host(*routes)
+    monkeypatch.setattr(network, "families", lambda: [IPV4, IPV6])
+    monkeypatch.setattr(addresses, "families", lambda: [IPV4, IPV6])
     monkeypatch.setattr(network, "run", made.run)
     monkeypatch.setattr(network, "succeeds", made.succeeds)
     return made
@@ -69,7 +83,7 @@ def test_cluster_down_removed_the_routes_of_another_kubernetes_or_a_vpn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Even where there had never been a cluster of ours: CI begins with it."""
-    machine = host(monkeypatch, FLANNEL, VPN, *OURS)
+    machine = host(monkeypatch, FLANNEL, VPN, *OURS, *OURS_OF_IPV6)
 
     network.bridge_down()
     assert machine.routes == [FLANNEL, VPN]
@@ -99,23 +113,30 @@ def test_a_cluster_that_is_up_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch)
     assert network.own_routes() == [*OURS[3:], *OURS[:3]]
 
 
-def test_pod_subnets_are_apart_and_within_the_range() -> None:
-    subnets = [ipaddress.ip_network(network.pod_subnet(index)) for index in range(1, 10)]
-    assert all(subnet.subnet_of(network.PODS) for subnet in subnets)
+@pytest.mark.parametrize("ours", [IPV4, IPV6])
+def test_pod_subnets_are_apart_and_within_the_range(ours: Addresses) -> None:
+    subnets = [ipaddress.ip_network(ours.pod_subnet(index)) for index in range(1, 10)]
+    assert all(subnet in list(ours.pods.subnets(new_prefix=ours.of_node)) for subnet in subnets)
     assert not any(one.overlaps(other) for one, other in combinations(subnets, 2))
 
 
-def test_nothing_has_the_address_of_another() -> None:
-    nodes = [network.node_address(index) for index in range(1, 10)]
-    assert len({network.HOST, network.control_address(), *nodes}) == 11
+@pytest.mark.parametrize("ours", [IPV4, IPV6])
+def test_nothing_has_the_address_of_another(ours: Addresses) -> None:
+    nodes = [ours.node(index) for index in range(1, 10)]
+    assert len({ours.host, ours.control, *nodes}) == 11
+    assert not any(one.overlaps(other) for one, other in combinations(ours.ranges, 2))
 
 
-def test_every_pod_range_has_a_route_or_a_hole() -> None:
+@pytest.mark.parametrize("ours", [IPV4, IPV6])
+def test_every_pod_range_has_a_route_or_a_hole(
+    monkeypatch: pytest.MonkeyPatch, ours: Addresses
+) -> None:
+    monkeypatch.setattr(network, "chosen", lambda: ours)
     for routes in (network.routes(3), network.routes(3, skip=2)):
-        assert f"blackhole {network.PODS}" in routes
-        assert any(route.startswith(str(network.SERVICES)) for route in routes)
-    assert not any(network.pod_subnet(2) in route for route in network.routes(3, skip=2))
-    assert any(network.pod_subnet(2) in route for route in network.routes(3, skip=1))
+        assert f"blackhole {ours.pods}" in routes
+        assert any(route.startswith(str(ours.services)) for route in routes)
+    assert not any(ours.pod_subnet(2) in route for route in network.routes(3, skip=2))
+    assert any(ours.pod_subnet(2) in route for route in network.routes(3, skip=1))
 
 
 def test_each_supported_minor_of_etcd_is_there_above_its_floor() -> None:

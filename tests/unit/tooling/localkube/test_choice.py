@@ -1,4 +1,4 @@
-"""Which Kubernetes the local cluster is made of."""
+"""Which Kubernetes the local cluster is made of, and which addresses it has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from localkube import binaries, kubernetes
+from localkube import addresses, binaries, choice, kubernetes
+from localkube.choice import keep
 from localkube.shell import ClusterError
 from localkube.versions import pinned
 
@@ -14,8 +15,9 @@ from localkube.versions import pinned
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state = tmp_path / "state"
-    monkeypatch.setattr(kubernetes, "STATE", state)
-    monkeypatch.setattr(kubernetes, "CHOICE", state / "kubernetes")
+    monkeypatch.setattr(choice, "STATE", state)
+    monkeypatch.delenv("KUBERNETES", raising=False)
+    monkeypatch.delenv("IP_FAMILY", raising=False)
     monkeypatch.setattr(binaries, "kubernetes", lambda: tmp_path / "newest")
     monkeypatch.setattr(binaries, "released_kubernetes", lambda version: tmp_path / version)
     return state
@@ -23,7 +25,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ask(monkeypatch: pytest.MonkeyPatch, words: str) -> str:
     monkeypatch.setenv("KUBERNETES", words)
-    kubernetes.choose()
+    keep(addresses.FAMILY, kubernetes.KUBERNETES)
     return kubernetes.daemon("kubelet").parent.name
 
 
@@ -58,4 +60,27 @@ def test_one_of_before_there_was_a_choice_is_of_the_newest(
 def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     with pytest.raises(ClusterError, match="must be newest, oldest or a release"):
         ask(monkeypatch, "1.30")
+    assert not state.exists()
+
+
+def test_a_cluster_keeps_its_family_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IP_FAMILY", "ipv6")
+    assert ask(monkeypatch, "") == "newest"
+    assert addresses.chosen() is addresses.IPV6
+
+    monkeypatch.delenv("IP_FAMILY")
+    assert ask(monkeypatch, "") == "newest"
+    assert addresses.chosen() is addresses.IPV6
+
+    monkeypatch.setenv("IP_FAMILY", "ipv4")
+    with pytest.raises(ClusterError, match="made of ipv6: make cluster-down"):
+        ask(monkeypatch, "")
+
+
+def test_nothing_is_kept_of_a_choice_if_another_is_refused(
+    monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    monkeypatch.setenv("IP_FAMILY", "both")
+    with pytest.raises(ClusterError, match="IP_FAMILY=both: must be ipv4 or ipv6"):
+        ask(monkeypatch, "oldest")
     assert not state.exists()

@@ -266,6 +266,19 @@ def _again(part: Json) -> list[str]:
         "![seconds from apply to three Ready, same name](benchmarks-again.svg)",
         "",
         *_missed(part),
+        *_out_of_reach(part),
+    ]
+
+
+def _out_of_reach(part: Json) -> list[str]:
+    wanted = part["target_ratio"] * part["median"]["bare"]
+    scheduled, running = (
+        part["phases"]["bare"][f"all pods {at}"] for at in ("scheduled", "runs etcd")
+    )
+    return [
+        f"Where DNS caches nothing, no operator could meet it: it would be {wanted:.1f} s, and the",
+        f"bare one's last pod has a node after {scheduled:.1f} s, and etcd after {running:.1f} s.",
+        "",
     ]
 
 

@@ -321,9 +321,33 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "begun = max([epoch_of_pods(seen), *held])",
-        "begun = epoch_of_pods(seen)",
+        "begun = max([epoch_of_pods(seen), untold, *(one.epoch for one in held)])",
+        "begun = max(epoch_of_pods(seen), untold)",
         "a recovery begins the epoch of a volume that a cancelled restore has left",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "epoch + _PASSED_OVER if own",
+        "0 if own",
+        "a restored cluster serves beside the survivor of a recovery that was lost",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "epoch + _PASSED_OVER if own and seen",
+        "epoch + _PASSED_OVER if seen",
+        "the data of an unfinished recovery cannot be adopted",
+    ),
+    Mutant(
+        _RECOVERY,
+        " or _take_off_claim(seen, at[0], epoch)",
+        "",
+        "what was written after a lost recovery is given up with the next loss of the Secret",
+    ),
+    Mutant(
+        _RECOVERY,
+        "if [one.name for one, _ in held] != [naming.claim_of(name)]:",
+        "if naming.claim_of(name) not in [one.name for one, _ in held]:",
+        "the claim of a survivor that others have joined is of an epoch that has ended",
     ),
     Mutant(
         _QUORUM,

@@ -62,8 +62,9 @@ class Bootstrap:
 
     epoch: int = FIRST_EPOCH
     begun: int = 0
-    """The highest epoch that other objects still named when this record was rebuilt: a volume may
-    be of it, although no record tells of what began it. 0 if that is not known."""
+    """The highest epoch that other objects still named when this record was rebuilt, or a higher
+    one if the StatefulSet was lost: a volume may be of it, although no record tells of what began
+    it. 0 if that is not known."""
     survivor: str = ""
     """The survivor of this epoch's recovery, until that recovery is over."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
@@ -21,6 +22,9 @@ from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.versions import Version, minor_of
+
+_PASSED_OVER: Final = 10
+"""More epochs than recoveries are likely to be lost one after the other."""
 
 
 def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
@@ -162,11 +166,15 @@ def _begun(seen: Observation, epoch: int) -> int:
 
     A recovery has begun that of the StatefulSet, and perhaps raised the epoch of a volume, whose
     claim would have been recorded after that. Once the StatefulSet follows the rebuilt record, it
-    still has a note of that epoch. That of a claim is of a restore in place, also of one that was
-    cancelled, as long as something keeps the claim.
+    still has a note of that epoch. If the StatefulSet is lost too, nothing tells, and a few epochs
+    are passed over. That of a claim is of a restore in place, also of one that was cancelled, as
+    long as something keeps the claim.
     """
-    held = [claim.record.epoch for claim in seen.claims if claim.record]
-    begun = max([epoch_of_pods(seen), *held])
+    held = [claim.record for claim in seen.claims if claim.record]
+    # Volumes of another UID do not run, whatever their epoch is.
+    own = any(one.cluster_uid == seen.cluster.uid for one in held)
+    untold = epoch + _PASSED_OVER if own and seen.stateful_set is None else 0
+    begun = max([epoch_of_pods(seen), untold, *(one.epoch for one in held)])
     return begun if begun > epoch else 0
 
 

@@ -18,7 +18,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.steps import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
-from etcd_stateful.membership import roster, wording
+from etcd_stateful.membership import put_off, roster, wording
 from etcd_stateful.membership.beginning import bootstrap
 from etcd_stateful.membership.epochs import in_place, survivor, volume_jobs
 from etcd_stateful.membership.members import replicas
@@ -86,10 +86,24 @@ def correct_record(seen: Observation) -> Step | None:
     alone = epoch > record.epoch and not _has_served(seen, at)
     if alone and survivor.before_may_have_served(seen, epoch):
         words = f"{at[0]} has epoch {epoch}, and members of the epoch before may have served since"
-        return bootstrap.note_begun(seen, epoch, words)
+        return bootstrap.note_begun(seen, epoch, words) or _take_off_claim(seen, at[0], epoch)
     after = replace(records.recovered(record, record.ordinals), epoch=epoch)
     words = f"{', '.join(at)} had epoch {epoch} already: the record was put back from before that"
     return WriteBootstrap.of(seen, after, words, final=True)
+
+
+def _take_off_claim(seen: Observation, name: str, epoch: int) -> Step | None:
+    """Records the claim as before a recovery that is no longer on record. If the Secret were lost
+    once more, the latest epoch on the claims would count, and the members that may have served
+    since would be given up."""
+    ours = [(one, one.own_record) for one in seen.claims if survivor.is_ours(seen, one)]
+    held = [(one, own) for one, own in ours if own and own.epoch == epoch]
+    if [one.name for one, _ in held] != [naming.claim_of(name)]:
+        return None  # others have joined the survivor: its epoch has served
+    (claim, own), of = held[0], recorded(seen).epoch
+    words = f"claim {claim.name} is of epoch {of} again: the recovery of {epoch} is not on record"
+    step = RecordMember.of(claim, replace(own, epoch=of), words)
+    return None if put_off.last_failure(seen, step) else step
 
 
 def _has_served(seen: Observation, names: list[str]) -> bool:

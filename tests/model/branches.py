@@ -171,6 +171,7 @@ RARE: Final = (
     "bootstrap.latch_again: WriteBootstrap",
     "bootstrap._old_copy: Hold SplitBrain",
     "bootstrap.note_begun: WriteBootstrap",
+    "recovery._take_off_claim: RecordMember",
     "volume_jobs.to_be_gone: Wait",
     "volume_jobs.wait_for_old_claim: Wait",
 )

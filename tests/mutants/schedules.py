@@ -218,7 +218,7 @@ MUTANTS: Final = [
     # Whose.
     Mutant(
         _MADE,
-        "if labels.get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:",
+        "if labels_of(body).get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:",
         "if not schedule.uid:",
         "backups of the schedule of before are deleted",
     ),
@@ -310,7 +310,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _MADE,
-        "is False and not _runs_again(metadata, status)",
+        "is False and not _runs_again(body, status)",
         "is False",
         "a backup that an edit has begun again is deleted while it runs",
     ),

@@ -15,7 +15,6 @@ from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.backup_controllers.target import target_of
 from etcd_operator.kube.api import CLAIMS, Json, Kubernetes
 from etcd_operator.kube.store import Store
-from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import created, seconds
 from etcd_stateful import naming
@@ -23,6 +22,7 @@ from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan
 from etcd_stateful.backup.observed import Job, ObservedBackup, Run
+from etcd_stateful.metadata import annotations_of
 
 _NO_MATTER: Final[Json] = {"metadata": {}}
 """Stands in for the claim if none has to be looked at."""

@@ -25,7 +25,6 @@ from etcd_operator.kube.events import Events, Severity
 from etcd_operator.kube.failed_passes import FailedPasses
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
-from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming, stored_conditions
@@ -42,6 +41,7 @@ from etcd_stateful.backup.restores import (
 )
 from etcd_stateful.backup.steps import DeleteJob
 from etcd_stateful.manifests.backup_job import description_job
+from etcd_stateful.metadata import annotations_of
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Final
 
 from etcd_operator.kube.api import PODS, Key
 from etcd_operator.kube.finder import Finder
-from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.membership import stalled
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.metadata import annotations_of
 from etcd_stateful.observed.objects import Foreign
 
 FIRST_SECONDS: Final = 0.25

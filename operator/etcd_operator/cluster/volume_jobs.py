@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from etcd_operator.kube.api import CLAIMS, JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
-from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.termination_message import cause
 from etcd_operator.objects.trouble import (
@@ -32,6 +31,7 @@ from etcd_stateful.manifests.jobs import ETCDUTL
 from etcd_stateful.membership.epochs import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
+from etcd_stateful.metadata import annotations_of, labels_of
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.untrusted import epoch_of
 

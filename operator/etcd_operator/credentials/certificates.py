@@ -21,7 +21,6 @@ from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark
-from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_operator.objects.reading import contents
 from etcd_operator.tasks import together
@@ -38,6 +37,7 @@ from etcd_stateful.certificates import (
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.tls import rotation, tls_switch
 from etcd_stateful.membership.tls.certificates import provided_needs
+from etcd_stateful.metadata import annotations_of
 from etcd_stateful.observed.certificates import Certificate, Certificates, Issued
 from etcd_stateful.observed.objects import Foreign
 

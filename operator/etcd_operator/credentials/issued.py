@@ -25,12 +25,12 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark
 from etcd_operator.kube.watches import OURS
-from etcd_operator.metadata import annotations_of
 from etcd_operator.objects import reading
 from etcd_stateful import stored_conditions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.certificates import CertificateSpec, as_issued, issued
+from etcd_stateful.metadata import annotations_of
 from etcd_stateful.observed.objects import Foreign
 
 SOON_SECONDS: Final = 2.0

@@ -20,9 +20,9 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_operator.kube.store import Store, key_of, version_of
-from etcd_operator.metadata import labels_of
 from etcd_operator.tasks import together
 from etcd_stateful import naming
+from etcd_stateful.metadata import labels_of
 
 ABSENT_SECONDS: Final = 10.0
 """How long a 404 is remembered between passes. Before the object is created, its name is read once

@@ -30,8 +30,8 @@ from etcd_operator.kube.api import (
     Rejected,
     Resource,
 )
-from etcd_operator.metadata import annotations_of, labels_of
 from etcd_stateful import naming
+from etcd_stateful.metadata import annotations_of, labels_of
 
 
 def key_of(obj: Json) -> Key:

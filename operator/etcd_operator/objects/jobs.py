@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import reading, trouble
 from etcd_stateful import naming, stored_conditions
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.jobs import ETCDUTL
+from etcd_stateful.metadata import annotations_of, labels_of
 
 State = Literal["running", "complete", "failed"]
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from etcd_operator.metadata import annotations_of, labels_of
 from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import age_of, seconds, seconds_since
 from etcd_stateful import identity, naming, stored_conditions
@@ -21,6 +20,7 @@ from etcd_stateful.api.tls import AS_MADE, Trust
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
+from etcd_stateful.metadata import annotations_of, labels_of
 from etcd_stateful.observed.objects import Claim, Foreign, Secret
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.bootstrap_json import load_bootstrap

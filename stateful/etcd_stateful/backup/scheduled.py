@@ -10,6 +10,7 @@ from etcd_stateful import naming, stored_conditions
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.plan import single_run
+from etcd_stateful.metadata import annotations_of, labels_of
 
 State = Literal["running", "stored", "failed"]
 
@@ -63,8 +64,7 @@ def as_scheduled(
         created: its creation timestamp, seconds since 1970; None if that is not known.
     """
     metadata: Mapping[str, Any] = body["metadata"]
-    labels: Mapping[str, Any] = metadata.get("labels") or {}
-    if labels.get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:
+    if labels_of(body).get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:
         return None
     moment = _moment(schedule, str(metadata["name"]))
     if moment is None:
@@ -73,7 +73,7 @@ def as_scheduled(
     said = stored_conditions.find(status, "Complete")
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
-    state, let_go = _state(metadata, status), naming.LET_GO in (metadata.get("annotations") or {})
+    state, let_go = _state(body, status), naming.LET_GO in annotations_of(body)
     # Retention may have set it: then the template still says what becomes of what is stored.
     own_policy = "" if let_go and policy == "Delete" else policy
     failed = status.get("reason") if state == "failed" else ""
@@ -108,18 +108,18 @@ def _moment(schedule: EtcdBackupSchedule, name: str) -> int | None:
     return moment if naming.scheduled_backup(schedule.name, moment) == name else None
 
 
-def _state(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> State:
+def _state(body: Mapping[str, Any], status: Mapping[str, Any]) -> State:
     if status.get("succeeded") is True:
         return "stored"
     if stored_conditions.find(status, "Accepted").get("status") == "False":
         return "failed"
-    over = status.get("succeeded") is False and not _runs_again(metadata, status)
+    over = status.get("succeeded") is False and not _runs_again(body, status)
     return "failed" if over else "running"
 
 
-def _runs_again(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+def _runs_again(body: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Whether its spec was edited after it had failed, which begins another run."""
-    if "deletionTimestamp" in metadata or naming.LET_GO in (metadata.get("annotations") or {}):
+    if "deletionTimestamp" in body["metadata"] or naming.LET_GO in annotations_of(body):
         return False
     run = str(status.get("run") or "")
-    return run.startswith("g") and run != single_run(int(metadata.get("generation", 0)))
+    return run.startswith("g") and run != single_run(int(body["metadata"].get("generation", 0)))

@@ -14,6 +14,7 @@ from etcd_stateful.backup.observed import Run
 from etcd_stateful.backup.outcome import Progress, Stored, Verified
 from etcd_stateful.backup.restores import PASS_FAILED, WriteRestoreStatus
 from etcd_stateful.backup.steps import WriteStatus
+from etcd_stateful.metadata import labels_of
 from etcd_stateful.stored_conditions import with_times
 from etcd_stateful.versions import LONGEST_VERSION
 
@@ -138,7 +139,7 @@ def _complete_still(body: Mapping[str, Any], *, is_single: bool) -> list[dict[st
     told = stored_conditions.find(body.get("status"), "Complete")
     if not told:
         return []
-    scheduled = naming.SCHEDULE in (body["metadata"].get("labels") or {})
+    scheduled = naming.SCHEDULE in labels_of(body)
     is_over = is_single and told["status"] == "True" and not scheduled
     words = _with_edit(body, told, _EDITED_BACKUP) if is_over else str(told.get("message", ""))
     return [_condition("Complete", told["status"], str(told.get("reason", "")), words)]

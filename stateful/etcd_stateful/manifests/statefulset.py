@@ -16,6 +16,7 @@ from etcd_stateful.api.cluster import DEFAULT_STORAGE, EtcdCluster
 from etcd_stateful.api.tls import NO_TLS, Links, dump_links, load_links
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.manifests.pod import template
+from etcd_stateful.metadata import annotations_of
 from etcd_stateful.records.bootstrap import FIRST_EPOCH
 from etcd_stateful.untrusted import epoch_of, loads
 from etcd_stateful.versions import Version, parse_version
@@ -67,29 +68,25 @@ def stateful_set(
 
 def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version that a live StatefulSet was rendered for; None if it does not say."""
-    return parse_version(_notes(live).get(naming.VERSION_ANNOTATION, ""))
+    return parse_version(annotations_of(live).get(naming.VERSION_ANNOTATION, ""))
 
 
 def is_assumed(live: Mapping[str, Any]) -> bool:
     """Whether the version of a live StatefulSet was only assumed when it was rendered."""
-    noted = parse_version(_notes(live).get(naming.ASSUMED_ANNOTATION, ""))
+    noted = parse_version(annotations_of(live).get(naming.ASSUMED_ANNOTATION, ""))
     return noted is not None and noted == version_of(live)
 
 
 def begun_in(live: Mapping[str, Any]) -> int:
     """The epoch noted as begun, beside that of the template; 0 if none is, or it is unreadable."""
-    return epoch_of(_notes(live).get(naming.BEGUN_ANNOTATION, ""))
+    return epoch_of(annotations_of(live).get(naming.BEGUN_ANNOTATION, ""))
 
 
 def links_of(live: Mapping[str, Any]) -> Links:
     """The links that a live StatefulSet was rendered for. Raises ValueError, KeyError or TypeError
     if they are unreadable."""
-    text = _notes(live).get(naming.LINKS_ANNOTATION)
+    text = annotations_of(live).get(naming.LINKS_ANNOTATION)
     return load_links(loads(text)) if text else NO_TLS
-
-
-def _notes(live: Mapping[str, Any]) -> Mapping[str, str]:
-    return live["metadata"].get("annotations") or {}
 
 
 def _claim(cluster: EtcdCluster) -> Manifest:

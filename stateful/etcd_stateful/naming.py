@@ -34,7 +34,8 @@ KEY_VOLUME = "start-key"
 
 VOLUME_PATH = "/var/etcd"
 DATA_DIRECTORY = f"{VOLUME_PATH}/data"
-KEY_FILE = "/etc/etcd-start/key"
+KEY_FOLDER = "/etc/etcd-start"
+KEY_FILE = f"{KEY_FOLDER}/key"
 
 PEER_TLS = "/etc/etcdtls/member/peer-tls"
 SERVER_TLS = "/etc/etcdtls/member/server-tls"

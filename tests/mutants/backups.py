@@ -139,9 +139,9 @@ MUTANTS: Final = [
     Mutant(
         "operator/etcd_operator/objects/trouble.py",
         'ended = (container.get("lastState") or {}).get("terminated") or {}\n'
-        '        if container["name"] == name',
+        '        if container["name"] == naming.ETCD_CONTAINER',
         'ended = (container.get("state") or {}).get("terminated") or {}\n'
-        '        if container["name"] == name',
+        '        if container["name"] == naming.ETCD_CONTAINER',
         "an etcd that was stopped with its pod is told as one that fails",
     ),
     Mutant(

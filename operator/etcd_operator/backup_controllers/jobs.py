@@ -13,7 +13,7 @@ from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json
 from etcd_operator.kube.store import Owner, Store
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.termination_message import cause
-from etcd_operator.objects.trouble import last_end, podless, trouble, unstopped
+from etcd_operator.objects.trouble import last_end_of_etcd, podless, trouble, unstopped
 from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
@@ -166,7 +166,7 @@ class BackupJobs:
 
 def _state(state: jobs.State, pod: Any) -> jobs.State:
     """The state of a Job, given its newest pod."""
-    if (code := jobs.outlived(pod, CONTAINER)) is not None:
+    if (code := jobs.outlived(pod)) is not None:
         return "failed" if code else "complete"
     if state == "failed" and jobs.is_stopping(pod):
         return "running"  # Kubernetes 1.30 does not wait for its pod to stop
@@ -202,7 +202,7 @@ def _said(pod: Any) -> JobReport:
 
 def _with_cause(said: JobReport, pod: Any) -> JobReport:
     """If a trial restore timed out because its etcd fails, gives the reason why etcd fails."""
-    failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
+    failure, why = said.failure, last_end_of_etcd(pod)
     if failure is None or failure.reason != "TimedOut" or not why:
         return said
     words = f"the etcd of the trial restore does not run on what is stored: {why}"

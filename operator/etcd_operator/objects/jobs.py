@@ -77,16 +77,16 @@ def backs_up(pod: Mapping[str, Any]) -> bool:
     """Whether the pod runs a backup, so that it may be reading a snapshot from a member."""
     runs = (pod.get("status") or {}).get("phase") == "Running"
     is_backup = labels_of(pod).get(naming.LABEL_NAME) == LABEL
-    return runs and is_backup and outlived(pod, CONTAINER) is None
+    return runs and is_backup and outlived(pod) is None
 
 
-def outlived(pod: Mapping[str, Any], container: str) -> int | None:
-    """The exit code of a container, if another one that admission has added, such as a service
-    mesh's, goes on after it, perhaps for ever. Until that ends, Kubernetes counts the pod as
-    running, so its Job is neither complete nor retried. None otherwise."""
+def outlived(pod: Mapping[str, Any]) -> int | None:
+    """The exit code of the Job's own container, if another one that admission has added, such as a
+    service mesh's, goes on after it, perhaps for ever. Until that ends, Kubernetes counts the pod
+    as running, so its Job is neither complete nor retried. None otherwise."""
     every = (pod.get("status") or {}).get("containerStatuses") or ()
     left = [one for one in every if "terminated" not in (one.get("state") or {})]
-    codes = (int(how.get("exitCode") or 0) for name, how in ended(pod) if name == container)
+    codes = (int(how.get("exitCode") or 0) for name, how in ended(pod) if name == CONTAINER)
     return next(codes, None) if left else None
 
 

@@ -132,11 +132,11 @@ def _crashing(status: Object) -> str:
     return ""
 
 
-def last_end(pod: Object, name: str) -> str:
-    """How the container failed before it was restarted; empty if it was not."""
+def last_end_of_etcd(pod: Object) -> str:
+    """How etcd failed before it was restarted; empty if it was not."""
     for container in all_containers(pod.get("status") or {}):
         ended = (container.get("lastState") or {}).get("terminated") or {}
-        if container["name"] == name and ended.get("exitCode"):
+        if container["name"] == naming.ETCD_CONTAINER and ended.get("exitCode"):
             return _keeps_failing(container, ended)
     return ""
 

@@ -1,4 +1,5 @@
-"""What a recovery does to files beyond what `start` does. Each function is durable by itself."""
+"""What a recovery does to files beyond what `start` does. Each function is durable by itself, and
+raises OSError."""
 
 from __future__ import annotations
 
@@ -6,24 +7,25 @@ import os
 
 from etcd_operator.fsync import fsync
 from etcd_operator.start.volume import read
+from etcd_stateful.jobs.recover import ASIDE, CONFIG
 from etcd_stateful.start import marker
 
 
-def read_marker(root: str, name: str) -> bytes | None:
-    """A marker's content; None if it does not exist. Raises OSError."""
-    return read(os.path.join(root, name), marker.MAX_BYTES + 1)
+def read_aside(root: str) -> bytes | None:
+    """The marker that was set aside; None if none was."""
+    return read(os.path.join(root, ASIDE), marker.MAX_BYTES + 1)
 
 
-def set_aside(root: str, name: str, place: str) -> None:
-    """Renames a file within the volume; raises OSError."""
-    os.rename(os.path.join(root, name), os.path.join(root, place))
+def set_aside(root: str) -> None:
+    """Sets the volume's marker aside."""
+    os.rename(os.path.join(root, marker.FILE), os.path.join(root, ASIDE))
     fsync(root)
 
 
-def remove(root: str, name: str) -> None:
-    """Deletes a file if it exists; raises OSError."""
+def remove_config(root: str) -> None:
+    """Deletes the configuration for etcd's one run, if it exists."""
     try:
-        os.unlink(os.path.join(root, name))
+        os.unlink(os.path.join(root, CONFIG))
     except FileNotFoundError:
         return
     fsync(root)

@@ -19,7 +19,7 @@ from etcd_operator.recover.gateway import Gateway, NoReply, Unfinished
 from etcd_operator.recover.prepare import look
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful.jobs.recover import CONFIG, CONFIG_PATH, Continue, Finished, Order, left_over
+from etcd_stateful.jobs.recover import CONFIG_PATH, Continue, Finished, Order, left_over
 from etcd_stateful.start import marker
 
 PAUSE: Final = 0.2
@@ -98,7 +98,7 @@ class Finish:
 
         The configuration is deleted first, so that etcd cannot run if the kubelet restarts it.
         """
-        files.remove(self._root, CONFIG)
+        files.remove_config(self._root)
         told = []
         for process in self._find(self._path):
             with suppress(ProcessLookupError):

@@ -6,7 +6,6 @@ from etcd_operator.recover import files
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
 from etcd_stateful.jobs.recover import (
-    ASIDE,
     CONFIG,
     Begin,
     Finished,
@@ -17,7 +16,6 @@ from etcd_stateful.jobs.recover import (
     config,
     inspect,
 )
-from etcd_stateful.start import marker
 
 
 class Refused(Exception):
@@ -35,7 +33,7 @@ def prepare(order: Order, root: str, journal: Journal) -> None:
         case Finished():
             journal.conclude(f"{order.settings.member} was recovered before")
         case Begin():
-            files.set_aside(root, marker.FILE, ASIDE)
+            files.set_aside(root)
             journal.conclude(f"the marker of {order.settings.member} is set aside")
         case _:
             journal.conclude(f"the recovery of {order.settings.member} goes on")
@@ -45,7 +43,7 @@ def prepare(order: Order, root: str, journal: Journal) -> None:
 def look(order: Order, root: str) -> Verdict:
     """How far the recovery of this volume is."""
     try:
-        aside = files.read_marker(root, ASIDE)
+        aside = files.read_aside(root)
     except OSError as error:
         return Unreadable(volume.reason(error))
     return inspect(order, volume.look(root), aside)

@@ -86,7 +86,7 @@ def _start(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
         "ports": [{"name": "start", "containerPort": naming.START_PORT}],
         "volumeMounts": [
             data_mount(),
-            {"name": naming.KEY_VOLUME, "mountPath": _directory(naming.KEY_FILE), "readOnly": True},
+            {"name": naming.KEY_VOLUME, "mountPath": naming.KEY_FOLDER, "readOnly": True},
         ],
         "securityContext": RESTRICTED_CONTAINER,
         **resources(cluster),
@@ -220,7 +220,3 @@ def data_mount() -> Manifest:
 
 def downward(name: str, path: str) -> Manifest:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
-def _directory(path: str) -> str:
-    return path.rpartition("/")[0]

@@ -95,7 +95,7 @@ class Effects:
         self._left, self._after = last, after
         for place, name in (
             (files, "set_aside"),
-            (files, "remove"),
+            (files, "remove_config"),
             (volume, "write"),
             (finish.os, "kill"),
         ):

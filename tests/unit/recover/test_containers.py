@@ -406,7 +406,7 @@ class TestTheJob:
             counted = itertools.count(1)
             for place, name in (
                 (files, "set_aside"),
-                (files, "remove"),
+                (files, "remove_config"),
                 (finish.volume, "write"),
                 (finish.os, "kill"),
             ):

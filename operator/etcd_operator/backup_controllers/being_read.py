@@ -24,14 +24,21 @@ def known_to_be_read(store: Store, namespace: str) -> frozenset[str]:
     )
 
 
+async def read_now(kube: Kubernetes, namespace: str) -> frozenset[str]:
+    """The same, from the API server: what is deleted is gone for good."""
+    restores = await kube.list(ETCD_RESTORES, namespace)
+    clusters = await kube.list(ETCD_CLUSTERS, namespace)
+    return in_use.read_from(restores.items, clusters.items)
+
+
 def _every(store: Store, kind: Resource, namespace: str) -> list[Json]:
     keys = (key for key in store.keys(kind) if key[0] == namespace)
     return [one for key in keys if (one := store.get(kind, *key))]
 
 
 def locations_read(store: Store, namespace: str) -> frozenset[str]:
-    """The same as locations: of an EtcdBackup that is named, where it has stored last, and where it
-    had stored last when a restore under way has looked that up."""
+    """What `known_to_be_read` names, as locations: of an EtcdBackup that is named, where it has
+    stored last, and where it had stored last when a restore under way has looked that up."""
     read = known_to_be_read(store, namespace)
     named = (store.get(ETCD_BACKUPS, namespace, one) for one in read)
     return read | {last_location(one) for one in named if one} | _looked_up(store, namespace)
@@ -66,10 +73,3 @@ def last_location(backup: Json) -> str:
     """Location of the last backup that succeeded, which with `verify` is the last proven one;
     empty if there is none."""
     return str((backup.get("status") or {}).get("location") or "")
-
-
-async def read_now(kube: Kubernetes, namespace: str) -> frozenset[str]:
-    """The same, from the API server: what is deleted is gone for good."""
-    restores = await kube.list(ETCD_RESTORES, namespace)
-    clusters = await kube.list(ETCD_CLUSTERS, namespace)
-    return in_use.read_from(restores.items, clusters.items)

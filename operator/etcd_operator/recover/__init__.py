@@ -1,4 +1,4 @@
 """What runs in the Job of a recovery: the I/O around `etcd_stateful.jobs.recover`.
 
-Standard library only, as `start`.
+The standard library and the core only, as `start`.
 """

@@ -1,4 +1,5 @@
-"""The status of an EtcdBackup: the coreos operator's fields, and conditions."""
+"""The status of an EtcdBackup: the coreos operator's fields, and conditions. Those of EtcdRestores
+and EtcdBackupSchedules get their conditions here, too."""
 
 from __future__ import annotations
 

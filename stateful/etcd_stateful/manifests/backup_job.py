@@ -22,7 +22,7 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import job_name
 from etcd_stateful.backup.restores import description_run
-from etcd_stateful.manifests.common import Manifest, owner_reference
+from etcd_stateful.manifests.common import Manifest, owner_reference, without_empty
 from etcd_stateful.manifests.jobs import (
     MALLOC_ENVIRONMENT,
     TRIES,
@@ -238,7 +238,7 @@ def _pod(
         "tolerations": [dict(one) for one in pod.tolerations],
         "imagePullSecrets": _each_once(*pod.image_pull_secrets, *pull_secrets),
     }
-    return {key: value for key, value in spec.items() if value or value is False}
+    return without_empty(spec)
 
 
 def _each_once(*secrets: Mapping[str, Any]) -> list[Manifest]:

@@ -20,6 +20,11 @@ def metadata(cluster: EtcdCluster, name: str) -> Manifest:
     }
 
 
+def without_empty(spec: Manifest) -> Manifest:
+    """The fields that are set: an empty one is left out, but false is a value."""
+    return {key: value for key, value in spec.items() if value or value is False}
+
+
 def owner_reference(kind: str, name: str, uid: str) -> Manifest:
     """An owner reference to one of our custom resources."""
     return {

@@ -11,7 +11,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import start_settings, tls
-from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.common import Manifest, without_empty
 from etcd_stateful.manifests.secret import KEY
 
 USER: Final = 65532
@@ -68,7 +68,7 @@ def template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
             "labels": labels,
             "annotations": dict(pod.annotations) | {naming.SPEC_HASH: cluster.template_hash},
         },
-        "spec": {key: value for key, value in spec.items() if value or value is False},
+        "spec": without_empty(spec),
     }
 
 

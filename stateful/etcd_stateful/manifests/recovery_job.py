@@ -25,7 +25,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.identity import to_hex
 from etcd_stateful.jobs.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 from etcd_stateful.manifests import volume_job
-from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.common import Manifest, without_empty
 from etcd_stateful.manifests.jobs import NO_STACK_TRACE, job_spec
 from etcd_stateful.manifests.pod import (
     RESTRICTED_CONTAINER,
@@ -86,7 +86,7 @@ def _pod(
         ],
         **placement(cluster),
     }
-    return {key: value for key, value in spec.items() if value or value is False}
+    return without_empty(spec)
 
 
 def _environment(cluster: EtcdCluster, record: Bootstrap, member_id: int) -> list[Manifest]:

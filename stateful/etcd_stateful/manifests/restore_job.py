@@ -21,7 +21,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import Store
 from etcd_stateful.jobs import restore
 from etcd_stateful.manifests import volume_job
-from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.common import Manifest, without_empty
 from etcd_stateful.manifests.jobs import (
     ETCDUTL,
     MALLOC_ENVIRONMENT,
@@ -116,7 +116,7 @@ def _pod(
         ],
         **placement(cluster),
     }
-    return {key: value for key, value in spec.items() if value or value is False}
+    return without_empty(spec)
 
 
 def _environment(

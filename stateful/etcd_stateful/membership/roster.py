@@ -191,7 +191,6 @@ def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int
 
 
 def member_at(seen: Observation, ordinal: int) -> Member | None:
-    """The member on the member list at this ordinal."""
     return next((seat.member for seat in seats(seen) if seat.ordinal == ordinal), None)
 
 

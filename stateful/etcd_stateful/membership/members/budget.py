@@ -39,7 +39,6 @@ def _live(seen: Observation) -> int | None:
 
 
 def allows_more_evictions(live: Live, wanted: Manifest) -> bool:
-    """Whether the wanted budget allows more evictions than the live one."""
     before = least_of(live)
     return before is None or wanted["spec"]["minAvailable"] < before
 

@@ -1,1 +1,1 @@
-"""A cluster's links: their certificates and authorities, and whether they have TLS."""
+"""A cluster's links, between members and to clients: certificates, authorities, TLS on and off."""

@@ -1,4 +1,4 @@
-"""Tasks of the event loop: several that are awaited together, and their end."""
+"""The event loop: its time, tasks that are awaited together, and their end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 Reply = TypeVar("Reply")
+
+
+def loop_time() -> float:
+    """The present time of the running event loop."""
+    return asyncio.get_running_loop().time()
 
 
 async def together(*calls: Coroutine[Any, Any, Reply]) -> list[Reply]:

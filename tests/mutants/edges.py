@@ -391,7 +391,7 @@ MUTANTS: Final = [
     Mutant(
         "operator/etcd_operator/kube/lease.py",
         "        self.renewed = sent\n",
-        "        self.renewed = _loop_time()\n",
+        "        self.renewed = loop_time()\n",
         "a holder whose renewals are answered late leads on while another has begun",
     ),
     Mutant(

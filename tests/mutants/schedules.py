@@ -322,7 +322,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/pruning.py",
-        "                limit.reschedule(asyncio.get_running_loop().time() + SECONDS)\n",
+        "                limit.reschedule(loop_time() + SECONDS)\n",
         "",
         "with thousands of backups to keep, the old ones are never deleted",
     ),

@@ -16,6 +16,7 @@ from typing import Final
 
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import Whose, owners
+from etcd_operator.tasks import loop_time
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 
@@ -51,7 +52,7 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
             if kept < order.keep:
                 kept += finished
                 # Each run reads these again, so they must not use up the time of every run.
-                limit.reschedule(asyncio.get_running_loop().time() + SECONDS)
+                limit.reschedule(loop_time() + SECONDS)
             elif finished or (_is_left(order, told) and names.moment_of(path, key) < day_before):
                 is_old = True
             if is_old and not (is_last or key in (*order.spare, made)):

@@ -6,7 +6,6 @@ memory of each cluster (polls, failures, writes that others undo) may be lost at
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.failed_passes import UNANSWERED_PASSES, FailedPasses, in_words
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
+from etcd_operator.tasks import loop_time
 from etcd_operator.telemetry.metrics import Metrics, asked_or_now
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.irreversible import comparable, goes_by_objects, is_final
@@ -272,7 +272,7 @@ class Reconciler:
         body, memory, seen = current.body, current.memory, current.seen
         name = type(step).__name__
         self._metrics.steps.labels(name).inc()
-        delay = asyncio.get_running_loop().time() - _enabled_at(current, step)
+        delay = loop_time() - _enabled_at(current, step)
         self._metrics.step_delays.labels(name).observe(delay)
         memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""

@@ -30,6 +30,7 @@ from etcd_operator.etcd.api import (
 from etcd_operator.etcd.auth_look import AuthLook
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_operator.repeats import Repeats
+from etcd_operator.tasks import loop_time
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.upkeep import authentication
 from etcd_stateful.observed.members import EtcdView, MemberStatus, is_full
@@ -159,7 +160,7 @@ class Network:
             unanswered={uid: one for uid, one in said.items() if isinstance(one, str)},
             of=shape_of(base),
             at=self._clock(),
-            answered=asyncio.get_running_loop().time(),
+            answered=loop_time(),
             stagger=_fraction_for(base.cluster.uid) if last is None else 0.0,
         )
 

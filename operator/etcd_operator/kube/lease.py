@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from etcd_operator.kube.api import LEASES, Conflict, Json, KubeError, Kubernetes
+from etcd_operator.tasks import loop_time
 from etcd_operator.timestamps import micro
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Lock:
         holder = self._spec.get("holderIdentity")
         if holder and not self.held:
             self._tell(f"is held by {holder}", logging.INFO)
-            if _loop_time() < self._since + DURATION:
+            if loop_time() < self._since + DURATION:
                 return False
         return await self._patch(self._renewed())
 
@@ -111,7 +112,7 @@ class Lock:
         return await self._write(call)
 
     async def _write(self, call: Coroutine[Any, Any, Json]) -> bool:
-        sent = _loop_time()
+        sent = loop_time()
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 self._remember(await call)
@@ -129,7 +130,7 @@ class Lock:
         self._version = lease["metadata"]["resourceVersion"]
         spec = lease.get("spec") or {}
         if spec != self._spec:
-            self._spec, self._since = spec, _loop_time()
+            self._spec, self._since = spec, loop_time()
 
     def _tell(self, problem: str, level: int = logging.WARNING) -> None:
         if problem and problem != self._problem:
@@ -149,7 +150,3 @@ async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
                 await asyncio.sleep(RETRY_PERIOD)
                 await lock.take()
     log.error("the Lease %s/%s is lost: another copy may lead now", lock.namespace, lock.name)
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()

@@ -34,6 +34,7 @@ from etcd_operator.kube.store import Store, key_of, others, owners_of, version_o
 from etcd_operator.kube.watches import SELECTORS, Connection, Scope, Watches, scopes
 from etcd_operator.queue.order import by_need
 from etcd_operator.settings import Settings
+from etcd_operator.tasks import loop_time
 from etcd_operator.telemetry.health import Health
 from etcd_operator.telemetry.metrics import Metrics
 
@@ -209,7 +210,7 @@ class Informer:
                 raise Rejected(f"{error}. {CRD_MISSING}", status=error.status) from error
             if not error.forbidden or (scope.namespace is None and scope.resource not in OPTIONAL):
                 raise
-            now = asyncio.get_running_loop().time()
+            now = loop_time()
             if scope not in self._refused:
                 log.warning("not watched until the operator's Role allows listing it: %s", error)
             since = self._refused.setdefault(scope, now)
@@ -221,7 +222,7 @@ class Informer:
         """Leaves namespaces out whose LIST keeps failing, such as one with Secrets that the API
         server cannot decrypt any more. Raises an error that may pass, or be one of the API server
         itself: then the resource is not listed in any other namespace either."""
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         since = {scope: self._failing.setdefault(scope, now) for scope in failed}
         listed = {one.resource for one in self._scopes if one not in failed}
         for scope, error in failed.items():
@@ -285,7 +286,7 @@ class Informer:
         server's own etcd was restored from a snapshot. The store does not accept anything older
         than what it has, so only a new process can see the present state.
         """
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         since = self._fallen.setdefault(scope, now)
         if now - since >= BELIEVED_SECONDS:
             raise RuntimeError(

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from etcd_operator.kube.api import Key, KubeError, Unavailable
+from etcd_operator.tasks import loop_time
 from etcd_operator.telemetry.logs import about
 from etcd_operator.telemetry.metrics import Metrics, asked_at
 
@@ -94,10 +95,10 @@ class WorkQueue:
         """Queues a key. If its pass is running, another one follows it."""
         if key in self._running:
             if key not in self._again:
-                self._again[key] = _now()
+                self._again[key] = loop_time()
                 self._metrics.adds.inc()
         elif key not in self._waiting:
-            self._wait(key, _now())
+            self._wait(key, loop_time())
             self._metrics.adds.inc()
 
     def stop(self) -> None:
@@ -153,11 +154,11 @@ class WorkQueue:
             self._bugs.pop(key, None)
         finally:
             del self._running[key]
-            self._metrics.work_duration.observe(_now() - started)
+            self._metrics.work_duration.observe(loop_time() - started)
         self._finish(key, after, failed=failed)
 
     def _begin(self, key: Key) -> float:
-        now = _now()
+        now = loop_time()
         self._metrics.queue_duration.observe(now - self._waiting.pop(key))
         self._metrics.depth.set(len(self._waiting))
         self._running[key] = now
@@ -229,9 +230,5 @@ class WorkQueue:
     def _ages(self) -> list[float]:
         if not self._running:
             return []
-        now = _now()
+        now = loop_time()
         return [now - since for since in self._running.values()]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

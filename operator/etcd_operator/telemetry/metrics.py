@@ -7,7 +7,6 @@ can run in one test process.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 
@@ -21,6 +20,7 @@ from prometheus_client import (
 )
 
 from etcd_operator.kube.api import Key, Resource
+from etcd_operator.tasks import loop_time
 
 asked_at: ContextVar[float | None] = ContextVar("asked_at", default=None)
 """When the current pass was asked for, in the event loop's time: the work queue sets it, and the
@@ -32,7 +32,7 @@ FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 def asked_or_now() -> float:
     """When the current pass was asked for; without a queue, now."""
     asked = asked_at.get()
-    return asyncio.get_running_loop().time() if asked is None else asked
+    return loop_time() if asked is None else asked
 
 
 class QueueMetrics:

@@ -108,7 +108,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "        if may_run and is_latched(seen) and _another_is_away(seen, seat):\n",
+        "        if latched and may_run and _another_is_away(seen, seat):\n",
         "        if False:\n",
         "an operator that is cut off restarts all members at once (I8)",
     ),

@@ -40,6 +40,7 @@ def restart_unready(seen: Observation) -> Step | None:
     So pods in which etcd may run are restarted one by one, each when the one before is back (I8),
     and none while a pod of the newest template lacks an image: it might not come back either (I1).
     """
+    latched = is_latched(seen)
     # Voters whose peer URLs somebody has changed.
     homes = (roster.home_of(seen, one) for one in roster.unknown_members(seen) if not one.learner)
     moved = {home.ordinal for home in homes if home}
@@ -50,15 +51,11 @@ def restart_unready(seen: Observation) -> Step | None:
         if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
         may_run = pod.etcd_started and not pod.crashing
-        if may_run and is_latched(seen) and _another_is_away(seen, seat):
+        if latched and may_run and _another_is_away(seen, seat):
             continue
-        if pod.runs_undisturbed and is_latched(seen) and _template_lacks_image(seen):
+        if latched and pod.runs_undisturbed and _template_lacks_image(seen):
             continue
-        if (
-            pod.etcd_started
-            and is_latched(seen)
-            and rollback.is_unsafe_downgrade(seen, pod.made_for)
-        ):
+        if latched and pod.etcd_started and rollback.is_unsafe_downgrade(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
         votes = seat.is_voter or seat.ordinal in moved
         if votes and not pod.is_stuck and _quorum_may_need(seen, seat):

@@ -63,22 +63,21 @@ def successor(
     epoch: int,
     first: tuple[str, str],
     bump: int,
-    raised_by: int = 0,
+    raised_by: int,
     store: Store,
-    backup: str = "",
+    backup: str,
 ) -> Successor:
     """A successor, with IDs computed from the restore and the epoch.
 
     Args:
         epoch: the epoch that it will begin.
         first: name and peer URL of its first member.
-        raised_by: 0 if it equals `bump`.
     """
     token, (name, url) = f"{cluster_uid}-{epoch}-{restore}", first
     member_id = identity.member_id([url], token)
     cluster_id = identity.cluster_id([member_id])
     return Successor(
-        restore, store, backup, name, url, member_id, token, cluster_id, bump, raised_by or bump
+        restore, store, backup, name, url, member_id, token, cluster_id, bump, raised_by
     )
 
 

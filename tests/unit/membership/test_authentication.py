@@ -117,7 +117,14 @@ def restore_in_place(world: AuthWorld) -> None:
     authentication was on, with a root that has no password."""
     store = Store("S3", "bucket", "key")
     taking = successor(
-        cluster_uid=UID, restore="uid-r", epoch=2, first=("c-3", "u"), bump=1, store=store
+        cluster_uid=UID,
+        restore="uid-r",
+        epoch=2,
+        first=("c-3", "u"),
+        bump=1,
+        raised_by=1,
+        store=store,
+        backup="",
     )
     kept = takeover.taken_over(world.record, taking).accounts
     world._store(replace(world.record, accounts=kept))

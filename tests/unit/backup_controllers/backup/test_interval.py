@@ -196,6 +196,7 @@ class TestAtAnInterval:
             epoch=2,
             first=("c-3", "https://c-3:2380"),
             bump=1,
+            raised_by=1,
             store=read,
             backup="b",
         )

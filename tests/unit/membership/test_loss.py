@@ -228,6 +228,22 @@ class TestCorrupt:
 
         assert [one for one in range(3) if lost(left, one)] == [0]
 
+    def test_a_removed_member_that_answers_for_the_new_one_at_its_ordinal_had_a_vote(self) -> None:
+        seen = self.world(3, 0).observe()
+        assert [one for one in range(3) if lost(seen, one)] == [0]
+
+        before = with_status(seen, 2, member_id=9)
+
+        assert [one for one in range(3) if lost(before, one)] == []
+
+    def test_a_learner_without_a_vote_kept_a_member_that_differs(self) -> None:
+        seen = self.world(3, 2).observe()
+        added = replace(seen.etcd.members[0], member_id=9, learner=True, peer_urls=())
+
+        grown = with_members(seen, *seen.etcd.members, added)
+
+        assert [one for one in range(3) if lost(grown, one)] == [2]
+
     def test_a_majority_of_the_answers_may_be_no_majority_of_the_members(self) -> None:
         world = self.world(5, 2)
         seen = world.observe()
@@ -291,3 +307,22 @@ class TestAnotherMembersData:
 
         assert lost(with_pod(silent, 1, ran_as=member)) == ""
         assert lost(with_pod(silent, 1, ran_as=8)) == "pod c-1 runs on the data of another member"
+
+    def test_a_silent_member_was_removed_as_nothing_said_whose_data_it_runs_on(
+        self, seen: Observation
+    ) -> None:
+        unrecorded = with_claim(seen, 1, record=None)
+
+        assert lost(without_status(unrecorded, 1)) == ""
+
+    def test_a_member_without_a_ticket_ran_on_data_that_nothing_named(
+        self, seen: Observation
+    ) -> None:
+        """It is on the list and never had a volume, so what runs there is not its own."""
+        record: Bootstrap = seen.secret.bootstrap
+        member = seat(seen, 1).member.member_id
+        issued = tuple(one for one in record.issued if one[0] != member)
+        unused = replace(seen.secret, bootstrap=replace(record, issued=issued))
+        silent = without_status(with_claim(replace(seen, secret=unused), 1, record=None), 1)
+
+        assert lost(silent) == "pod c-1 runs on the data of another member"

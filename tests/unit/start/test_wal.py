@@ -100,6 +100,10 @@ def test_arbitrary_bytes_with_a_valid_checksum_are_an_identity_or_garbled(noise:
         assert isinstance(wal.segment_identity(segment(noise)), wal.Identity)
 
 
+WHOLE = frame(b"\x08\x04" + b"\x10\x00" * 3)
+"""A record that needs no padding: its length proves nothing of the top byte."""
+
+
 @pytest.mark.parametrize(
     ("head", "why"),
     [
@@ -109,6 +113,8 @@ def test_arbitrary_bytes_with_a_valid_checksum_are_an_identity_or_garbled(noise:
         (record(4, 0) + bytes(64), "not a frame"),
         (bytes(8) + FIRST_SEGMENT, "not a frame"),
         (frame(b"\x08\x04")[:7] + b"\x07" + b"\x08\x04" + bytes(6), "not a frame"),
+        (WHOLE[:7] + b"\x07" + WHOLE[8:], "not a frame"),
+        (frame(b"\x08\x04")[:7] + b"\x8e" + b"\x08\x04" + bytes(6), "not a frame"),
         (frame(b"\x08\x04")[:7] + b"\x85" + b"\x08\x04" + bytes(6), "not a frame"),
         (b"\xff" * 7 + b"\x81" + bytes(64), "longer than what is there"),
         (record(4, 0) + record(1, 7, ids(1, 2)), "does not match its checksum"),

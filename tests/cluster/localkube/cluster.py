@@ -37,7 +37,7 @@ def up(nodes: int | None) -> None:
     with step("network and control plane"):
         network.bridge_up()
         names = control.up(len(members))
-        network.set_routes(network.routes(len(members)))
+        network.connect(len(members))
     for node in members:
         names += _join(node, images)
     with step("nodes are ready"):

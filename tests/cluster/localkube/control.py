@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from localkube import binaries, kubernetes, network, pki, processes
+from localkube import binaries, kubernetes, pki, processes
 from localkube.addresses import chosen
 from localkube.machines import Machine
 from localkube.paths import CONFIG, KUBECONFIG, LOGS, STATE
@@ -19,7 +19,7 @@ ETCD = "http://127.0.0.1:2379"
 
 
 def machine(nodes: int) -> Machine:
-    return Machine("control", chosen().control, tuple(network.routes(nodes)))
+    return Machine("control", chosen().control, nodes)
 
 
 def up(nodes: int) -> list[str]:

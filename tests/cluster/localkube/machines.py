@@ -19,7 +19,10 @@ from localkube.templates import fill
 class Machine:
     name: str
     address: str
-    routes: tuple[str, ...]
+    nodes: int
+    """How many the cluster has."""
+    index: int = 0
+    """Of the node that it is; 0 for the control plane."""
 
     @property
     def folder(self) -> Path:
@@ -30,14 +33,14 @@ class Machine:
         return f"machine-{self.name}"
 
     def up(self) -> bool:
-        """Boots it unless it is up, and updates its routes; returns whether it booted."""
+        """Boots it unless it is up, and updates what it reaches; returns whether it booted."""
         was = processes.pid(self.record)
         processes.ensure(Process(self.record, self._boot_command()))
         processes.wait(f"machine {self.name} is up", self._booted, [self.record])
         cable = f"{network.CABLE}{self.name}"
         if processes.pid(self.record) != was or not network.is_plugged(cable):
             network.plug_in(self.init(), cable, self.address)
-        network.set_routes(list(self.routes), self.init())
+        network.connect(self.nodes, self.index, self.init())
         return processes.pid(self.record) != was
 
     def down(self) -> None:

@@ -1,6 +1,7 @@
 """The cluster's network: one bridge. Traffic to its addresses never leaves the machine."""
 
 import json
+from ipaddress import ip_address
 from pathlib import Path
 
 from localkube.addresses import all_ranges, chosen, families
@@ -63,7 +64,8 @@ def plug_in(pid: int, cable: str, address: str) -> None:
     """Joins the machine whose first process is `pid` to the bridge."""
     if is_plugged(cable):
         run("ip", "link", "delete", cable)
-    run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    peer = ("peer", "name", "eth0", "address", hardware(address), "netns", str(pid))
+    run("ip", "link", "add", cable, "type", "veth", *peer)
     run("ip", "link", "set", cable, "master", BRIDGE, "up")
     lines = (
         "link set lo up",
@@ -92,8 +94,25 @@ def routes(nodes: int, skip: int = 0) -> list[str]:
     ]
 
 
-def set_routes(wanted: list[str], pid: int = 1) -> None:
-    lines = [f"route replace {route}" for route in wanted]
+def neighbours(nodes: int, skip: int = 0) -> list[str]:
+    """The nodes, so that nobody has to ask for them: while the kernel asks for a node of IPv6, it
+    takes the blackhole in place of the route to the node's pods."""
+    found = (chosen().node(index) for index in range(1, nodes + 1) if index != skip)
+    return [f"{each} lladdr {hardware(each)} nud permanent" for each in found]
+
+
+def hardware(address: str) -> str:
+    """The hardware address of the machine with this one."""
+    return f"02:00:00:00:00:{ip_address(address).packed[-1]:02x}"
+
+
+def connect(nodes: int, skip: int = 0, pid: int = 1) -> None:
+    """Tells this host, or the machine whose first process is `pid`, how to reach all others."""
+    device = BRIDGE if pid == 1 else "eth0"
+    lines = [
+        *(f"neighbour replace {one} dev {device}" for one in neighbours(nodes, skip)),
+        *(f"route replace {one}" for one in routes(nodes, skip)),
+    ]
     run(*_in(pid), "-batch", "-", stdin="\n".join(lines))
 
 

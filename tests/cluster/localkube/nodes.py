@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from localkube import binaries, cgroups, kubernetes, network, pki, policies, processes
+from localkube import binaries, cgroups, kubernetes, pki, policies, processes
 from localkube.addresses import chosen
 from localkube.images import Image, pause
 from localkube.machines import Machine
@@ -19,8 +19,7 @@ class Node:
         self.index = index
         self.name = f"node-{index}"
         self.cgroup = cgroups.path(self.name)
-        routes = tuple(network.routes(nodes, skip=index))
-        self.machine = Machine(self.name, chosen().node(index), routes)
+        self.machine = Machine(self.name, chosen().node(index), nodes, index)
 
     def up_containers(self) -> None:
         """Starts containerd, to import images before the kubelet looks for them."""

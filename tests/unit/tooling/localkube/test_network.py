@@ -139,6 +139,22 @@ def test_every_pod_range_has_a_route_or_a_hole(
     assert any(ours.pod_subnet(2) in route for route in network.routes(3, skip=1))
 
 
+def test_a_connection_by_ipv6_failed_while_the_kernel_asked_for_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So each gateway of a route is known for good."""
+    monkeypatch.setattr(network, "chosen", lambda: IPV6)
+    gateways = {route.split(" via ")[1] for route in network.routes(3, skip=2) if "via" in route}
+
+    known = [line.split() for line in network.neighbours(3, skip=2)]
+
+    assert {address for address, *_ in known} == gateways
+    assert all(
+        line[1:] == ["lladdr", network.hardware(line[0]), "nud", "permanent"] for line in known
+    )
+    assert network.hardware(IPV6.node(3)) == "02:00:00:00:00:0d"
+
+
 def test_each_supported_minor_of_etcd_is_there_above_its_floor() -> None:
     floors = {(3, 5): 32, (3, 6): 12, (3, 7): 1}
     there = [tuple(map(int, each.split("."))) for each in versions.etcd_versions()]

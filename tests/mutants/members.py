@@ -148,6 +148,24 @@ MUTANTS: Final = [
         "if pod is None or not pod.runs_etcd:",
         "a member that runs is called lost for what is on record of its claim",
     ),
+    Mutant(
+        _LOSS,
+        "runs not in (0, member.member_id):",
+        "runs != member.member_id:",
+        "a silent member is removed as nothing says whose data it runs on",
+    ),
+    Mutant(
+        _LOSS,
+        "[one for one in seen.members if not one.learner], hashes",
+        "[*seen.members], hashes",
+        "a learner that has no vote keeps a member whose data differs",
+    ),
+    Mutant(
+        _LOSS,
+        "for seat in voters(seen) if seat.answers)",
+        "for seat in voters(seen))",
+        "a removed member outvotes a sound one, as it answers at the ordinal of its successor",
+    ),
     # Learners.
     Mutant(
         _LEARNER,

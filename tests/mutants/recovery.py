@@ -314,6 +314,18 @@ MUTANTS: Final = [
         "claims of members that join are of an epoch that is over",
     ),
     Mutant(
+        "records/member.py",
+        "if not text.isascii() or not text.isdigit() or len(text) > 9 or not int(text):",
+        "if not text.isascii():",
+        "a claim that somebody has edited to epoch 0 is trusted",
+    ),
+    Mutant(
+        "records/bootstrap_json.py",
+        "if type(value) is not int or value < FIRST_EPOCH:",
+        "if type(value) is not int:",
+        "a bootstrap record that somebody has edited to epoch 0 decides which volumes run",
+    ),
+    Mutant(
         _REMEMBERED,
         "return max(known, default=FIRST_EPOCH)",
         "return FIRST_EPOCH",

@@ -164,6 +164,9 @@ def broken(**changes: Any) -> str:
         broken(version=...),
         broken(size=...),
         broken(size="x"),
+        broken(epoch=0),
+        broken(epoch="2"),
+        broken(epoch=True),
         broken(format=0),
         broken(format=-1),
         broken(format="1"),
@@ -216,9 +219,11 @@ def test_any_value_in_a_record_is_read_or_refused(key: str, value: Any) -> None:
 
 
 class TestMemberRecord:
-    @given(IDS, IDS)
-    def test_what_is_written_comes_back(self, member: int, cluster: int) -> None:
-        record = MemberRecord("uid", "claim-uid", member, cluster)
+    @given(IDS, IDS, st.integers(1, 10**9 - 1), st.sampled_from(["http", "https"]))
+    def test_what_is_written_comes_back(
+        self, member: int, cluster: int, epoch: int, scheme: str
+    ) -> None:
+        record = MemberRecord("uid", "claim-uid", member, cluster, epoch, scheme)
 
         assert load_member(member_annotations(record)) == record
 
@@ -247,6 +252,11 @@ class TestMemberRecord:
             (naming.CLUSTER_ID, "0xaa"),
             (naming.CLAIM_UID, ""),
             (naming.CLUSTER_UID, ""),
+            (naming.EPOCH, "0"),
+            (naming.EPOCH, "+1"),
+            (naming.EPOCH, "\N{ARABIC-INDIC DIGIT THREE}"),
+            (naming.EPOCH, "1" + "0" * 9),
+            (naming.PEER_SCHEME, "ftp"),
         ],
     )
     def test_an_unreadable_value_is_refused(self, key: str, value: str) -> None:

@@ -229,6 +229,10 @@ OUT_OF_REACH: Final[dict[str, tuple[str, str]]] = {
         "a guard: a vacancy is filled before anyone is restarted",
         f"{_U}rolling/test_order.py",
     ),
+    "upgrade._end_another": (
+        "versions of three minors, and a downgrade that etcd ends late",
+        f"{_U}versions/test_upgrade.py",
+    ),
     "upgrade._declared": (
         "all records lost but those on claims, of a version that none can run",
         f"{_M}remembered.py",

@@ -192,7 +192,7 @@ def step_before_joining(seen: Observation, pod: Pod) -> Step | None:
         return record_version(seen, stays, None, words)
     if any(one.downgrade_target for one in said):
         words = "the downgrade is cancelled for now: etcd lets no member join during one"
-        return _cancel(seen, words)
+        return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
     return None
 
 
@@ -253,10 +253,8 @@ def _ready_to_go_down(seen: Observation, wanted: Version, why: str = "") -> Step
         why: added to the reason, if no pod is to run it.
     """
     lower, said = minor_of(wanted), _statuses(seen)
-    if others := _other_downgrades(seen, lower):
-        # etcd refuses a second one, and ends one that is over only every `downgrade-check-time`.
-        words = f"the downgrade to {others.pop()} is cancelled, so that one to {lower} can begin"
-        return _cancel(seen, words)
+    if step := _end_another(seen, lower):
+        return step
     if any(minor_in(status.downgrade_target) != lower for status in said):
         words = f"etcd is asked to allow a downgrade to {lower}{why}"
         return changes.request(seen, lambda asked: EnableDowngrade(asked, str(lower), words))
@@ -264,6 +262,16 @@ def _ready_to_go_down(seen: Observation, wanted: Version, why: str = "") -> Step
         words = f"every member to write its data in the format of etcd {lower}{why}"
         return Wait(words, soon=True)
     return None
+
+
+def _end_another(seen: Observation, lower: Minor) -> Step | None:
+    """Cancels a downgrade to another minor: etcd refuses a second one. It ends one that is over by
+    itself, but looks only every `downgrade-check-time`."""
+    others = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None, lower}
+    if not others:
+        return None
+    words = f"the downgrade to {others.pop()} is cancelled, so that one to {lower} can begin"
+    return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 
 def is_ready_to_go_down(seen: Observation, wanted: Version) -> bool:
@@ -308,17 +316,10 @@ def _of_one_format(seen: Observation, now: Version) -> Step | None:
 
 def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     """Cancels an enabled downgrade that is not wanted any more."""
-    if not _other_downgrades(seen, minor_of(wanted)):
+    down = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None}
+    if not down - {minor_of(wanted)}:
         return None
-    return _cancel(seen, f"the downgrade is cancelled: the cluster is to run etcd {wanted}")
-
-
-def _other_downgrades(seen: Observation, wanted: Minor) -> set[Minor | None]:
-    """The minors, other than this one, that a downgrade is enabled to."""
-    return {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None, wanted}
-
-
-def _cancel(seen: Observation, words: str) -> Step | None:
+    words = f"the downgrade is cancelled: the cluster is to run etcd {wanted}"
     return changes.request(seen, lambda asked: CancelDowngrade(asked, words))
 
 

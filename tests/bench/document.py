@@ -271,10 +271,13 @@ def _again(part: Json) -> list[str]:
 
 
 def _out_of_reach(part: Json) -> list[str]:
+    """That the target is below the time at which the last etcd of the bare StatefulSet begins."""
     wanted = part["target_ratio"] * part["median"]["bare"]
     scheduled, running = (
         part["phases"]["bare"][f"all pods {at}"] for at in ("scheduled", "runs etcd")
     )
+    if wanted >= running:
+        return []
     return [
         f"Where DNS caches nothing, no operator could meet it: it would be {wanted:.1f} s, and the",
         f"bare one's last pod has a node after {scheduled:.1f} s, and etcd after {running:.1f} s.",

@@ -86,18 +86,14 @@ def routes(nodes: int, skip: int = 0) -> list[str]:
     return [
         f"blackhole {ours.pods}",
         f"{ours.services} {services}",
-        *(
-            f"{ours.pod_subnet(index)} via {ours.node(index)}"
-            for index in range(1, nodes + 1)
-            if index != skip
-        ),
+        *(f"{ours.pod_subnet(one)} via {ours.node(one)}" for one in _others(nodes, skip)),
     ]
 
 
 def neighbours(nodes: int, skip: int = 0) -> list[str]:
     """The nodes, so that nobody has to ask for them: while the kernel asks for a node of IPv6, it
     takes the blackhole in place of the route to the node's pods."""
-    found = (chosen().node(index) for index in range(1, nodes + 1) if index != skip)
+    found = map(chosen().node, _others(nodes, skip))
     return [f"{each} lladdr {hardware(each)} nud permanent" for each in found]
 
 
@@ -121,6 +117,10 @@ def listening(pid: int) -> set[int]:
     tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+
+def _others(nodes: int, skip: int) -> list[int]:
+    return [index for index in range(1, nodes + 1) if index != skip]
 
 
 def _own(address: str) -> tuple[str, ...]:

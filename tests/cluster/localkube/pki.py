@@ -52,11 +52,8 @@ def issue(name: str, user: str, group: str = "", addresses: tuple[str, ...] = ()
     pair = Pair(name)
     if not pair.certificate.exists():
         subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
-        names = [
-            f"IP:{name}" if name[0].isdigit() or ":" in name else f"DNS:{name}"
-            for name in addresses
-        ]
-        extra = ["-addext", f"subjectAltName={','.join(names)}"] if names else []
+        names = ",".join(map(_alternative, addresses))
+        extra = ["-addext", f"subjectAltName={names}"] if names else []
         _request(pair, subject, "-CA", CA.certificate, "-CAkey", CA.key, *extra)
     return pair
 

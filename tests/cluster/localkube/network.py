@@ -13,7 +13,9 @@ CABLE = "op-"  # and the name of the machine
 
 def bridge_up() -> None:
     if not succeeds("ip", "link", "show", BRIDGE):
-        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        # With an address of its own. One that follows its ports changes, and then the kernel
+        # forgets all neighbours.
+        run("ip", "link", "add", BRIDGE, "address", hardware(chosen().host), "type", "bridge")
     run("ip", "address", "replace", *_own(chosen().host), "dev", BRIDGE)
     run("ip", "link", "set", BRIDGE, "up")
 

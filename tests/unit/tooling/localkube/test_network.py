@@ -155,6 +155,21 @@ def test_a_connection_by_ipv6_failed_while_the_kernel_asked_for_the_node(
     assert network.hardware(IPV6.node(3)) == "02:00:00:00:00:0d"
 
 
+def test_the_bridge_forgot_the_nodes_when_another_was_plugged_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bridge without an address of its own takes that of a port."""
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(network, "chosen", lambda: IPV6)
+    monkeypatch.setattr(network, "succeeds", lambda *_words: False)
+    monkeypatch.setattr(network, "run", lambda *words: commands.append(words))
+
+    network.bridge_up()
+
+    own = ("address", network.hardware(IPV6.host))
+    assert commands[0] == ("ip", "link", "add", network.BRIDGE, *own, "type", "bridge")
+
+
 def test_each_supported_minor_of_etcd_is_there_above_its_floor() -> None:
     floors = {(3, 5): 32, (3, 6): 12, (3, 7): 1}
     there = [tuple(map(int, each.split("."))) for each in versions.etcd_versions()]
